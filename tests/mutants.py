@@ -328,7 +328,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "            entry.result.state.write(Feasible(first=entry.first))\n",
+        "            entry.result.state.write(framework.Feasible(first=entry.first))\n",
         "            pass\n",
     ),
     Mutant(f"{EVALUATE}/updates.py", "entry.totals.close(closed)", "pass"),

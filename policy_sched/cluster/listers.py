@@ -12,38 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final, TypeAlias, TypeVar
 
+from policy_sched import model
 from policy_sched.cluster.tables import Journal
-from policy_sched.model import (
-    CLUSTER_SCOPED,
-    KINDS,
-    ApiObject,
-    CustomObject,
-    Kind,
-    Namespace,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    struct_of,
-)
 
-T = TypeVar("T", bound=ApiObject)
+T = TypeVar("T", bound=model.ApiObject)
 
-_STRUCTS: Final = frozenset(KINDS.values())
+_STRUCTS: Final = frozenset(model.KINDS.values())
 #: Kinds that the cache holds; they are passed over here.
-_CACHED: Final = (Node, Pod, Namespace)
+_CACHED: Final = (model.Node, model.Pod, model.Namespace)
 #: Kinds that no filter or score may read.
-_OF_NO_ROW: Final = (PodDisruptionBudget, ResourceClaim, ResourceClaimTemplate)
+_OF_NO_ROW: Final = (model.PodDisruptionBudget, model.ResourceClaim, model.ResourceClaimTemplate)
 
-_OF_CLAIMS: Final = (ResourceClaim, ResourceClaimTemplate)
+_OF_CLAIMS: Final = (model.ResourceClaim, model.ResourceClaimTemplate)
 """Kinds that only the plugin reads that listens to them: they change with every pod."""
 
-Listener: TypeAlias = Callable[[ApiObject | None, ApiObject | None], None]
+Listener: TypeAlias = Callable[[model.ApiObject | None, model.ApiObject | None], None]
 """Called with an object before and after a change; None if it did not exist, or was deleted."""
 
 
-_Key: TypeAlias = type[ApiObject] | Kind
+_Key: TypeAlias = type[model.ApiObject] | model.Kind
 """A type, or the apiVersion and kind of objects that rules alone read."""
 
 
@@ -56,11 +43,11 @@ class ApiObjects:
     def __init__(self, objects: Iterable[object] = (), journal: Journal | None = None) -> None:
         self.version = self.changes = 0
         self._kinds: dict[_Key, dict[tuple[str, str], Any]] = {}
-        self._lists: dict[type[ApiObject], tuple[Any, ...]] = {}
+        self._lists: dict[type[model.ApiObject], tuple[Any, ...]] = {}
         self._journal = journal
         self._listeners: dict[_Key, list[Listener]] = {}
         for item in objects:
-            if isinstance(item, ApiObject) and not isinstance(item, _CACHED):
+            if isinstance(item, model.ApiObject) and not isinstance(item, _CACHED):
                 self.put(item)
 
     def of(self, kind: type[T]) -> Sequence[T]:
@@ -70,15 +57,15 @@ class ApiObjects:
             listed = self._lists[kind] = tuple(self._kinds.get(kind, {}).values())
         return listed
 
-    def of_kind(self, kind: Kind) -> list[ApiObject]:
+    def of_kind(self, kind: model.Kind) -> list[model.ApiObject]:
         """Return all objects of an apiVersion and kind, in order of arrival."""
-        return list(self._kinds.get(KINDS.get(kind, kind), {}).values())
+        return list(self._kinds.get(model.KINDS.get(kind, kind), {}).values())
 
-    def live(self, kind: type[ApiObject]) -> Sized:
+    def live(self, kind: type[model.ApiObject]) -> Sized:
         """Return the collection of a kind's objects; it stays current."""
         return self._kinds.setdefault(kind, {})
 
-    def every(self) -> list[ApiObject]:
+    def every(self) -> list[model.ApiObject]:
         """Return all objects, kind by kind, in order of arrival."""
         return [item for items in self._kinds.values() for item in items.values()]
 
@@ -88,28 +75,28 @@ class ApiObjects:
         item: T | None = None if items is None else items.get((namespace, name))
         return item
 
-    def listen(self, kind: type[ApiObject] | Kind, listener: Listener) -> None:
+    def listen(self, kind: type[model.ApiObject] | model.Kind, listener: Listener) -> None:
         """Tell a listener of every change of a kind from now on, after it was made."""
-        key = KINDS.get(kind, kind) if isinstance(kind, tuple) else kind
+        key = model.KINDS.get(kind, kind) if isinstance(kind, tuple) else kind
         self._listeners.setdefault(key, []).append(listener)
 
-    def unlisten(self, kind: Kind, listener: Listener) -> None:
+    def unlisten(self, kind: model.Kind, listener: Listener) -> None:
         """Tell a listener of no further change of a kind."""
-        self._listeners[KINDS.get(kind, kind)].remove(listener)
+        self._listeners[model.KINDS.get(kind, kind)].remove(listener)
 
-    def drop(self, kind: Kind) -> None:
+    def drop(self, kind: model.Kind) -> None:
         """Drop all objects of a kind that no input declares any more."""
-        if self._kinds.pop(KINDS.get(kind, kind), None):
-            self._changed(KINDS.get(kind, kind))
+        if self._kinds.pop(model.KINDS.get(kind, kind), None):
+            self._changed(model.KINDS.get(kind, kind))
 
-    def put(self, item: ApiObject) -> None:
+    def put(self, item: model.ApiObject) -> None:
         """Take an object in, or replace it by its newer form."""
         # Written out, here and in `remove`: claims change with each pod.
         kind: _Key = type(item)
-        if kind is CustomObject:
+        if kind is model.CustomObject:
             kind = item.api_version, item.kind
         elif kind not in _STRUCTS:
-            kind = struct_of(item)
+            kind = model.struct_of(item)
         key = _key(item)
         items = self._kinds.setdefault(kind, {})
         old = items.get(key)
@@ -118,13 +105,13 @@ class ApiObjects:
         for listener in self._listeners.get(kind, ()):
             listener(old, item)
 
-    def remove(self, item: ApiObject) -> None:
+    def remove(self, item: model.ApiObject) -> None:
         """Drop an object if it is known."""
         kind: _Key = type(item)  # as in `put`
-        if kind is CustomObject:
+        if kind is model.CustomObject:
             kind = item.api_version, item.kind
         elif kind not in _STRUCTS:
-            kind = struct_of(item)
+            kind = model.struct_of(item)
         old = self._kinds.get(kind, {}).pop(_key(item), None)
         if old is not None:
             self._changed(kind)
@@ -142,7 +129,7 @@ class ApiObjects:
             self._journal.changed_everything()
 
 
-def _key(item: ApiObject) -> tuple[str, str]:
+def _key(item: model.ApiObject) -> tuple[str, str]:
     meta = item.metadata
-    namespace = "" if item.kind in CLUSTER_SCOPED else meta.namespace or "default"
+    namespace = "" if item.kind in model.CLUSTER_SCOPED else meta.namespace or "default"
     return namespace, meta.name

@@ -15,17 +15,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.cluster import ApiObjects, Cache, Group, GroupIndex
 from policy_sched.framework.waiting_pods import WaitingPods
-from policy_sched.model import (
-    NO_GROUP,
-    CoschedulingGroup,
-    GroupCounts,
-    GroupKey,
-    PodGroup,
-    PodInfo,
-    nanoseconds,
-)
 
 _State = tuple[int, int, int]
 """The versions of the pods with nodes, of the pending pods, and of the objects."""
@@ -53,18 +45,18 @@ class PodGroups:
         self._waiting = waiting
         self._objects = objects
         self._pending = GroupIndex(cache.groups)
-        self._pods: dict[str, PodInfo] = {}
-        self._known: dict[GroupKey, tuple[_State, GroupCounts]] = {}
-        self._histories: dict[GroupKey, _History] = {}
+        self._pods: dict[str, model.PodInfo] = {}
+        self._known: dict[model.GroupKey, tuple[_State, model.GroupCounts]] = {}
+        self._histories: dict[model.GroupKey, _History] = {}
         self._most_histories = _SWEEP_FROM
 
-    def tried(self, pod: PodInfo, now: int) -> None:
+    def tried(self, pod: model.PodInfo, now: int) -> None:
         """A pod of a group was tried on nodes: no PreFilter plugin kept it from them."""
         history = self._history(pod)
         if history.tried_since is None:
             history.tried_since = now
 
-    def failed(self, pod: PodInfo, now: int, *, as_group: bool = True) -> None:
+    def failed(self, pod: model.PodInfo, now: int, *, as_group: bool = True) -> None:
         """A pod of a group found no node; ``as_group``: the group failed with it.
 
         Failures count from when the first of the group's pods that wait began to, or, while none
@@ -77,14 +69,14 @@ class PodGroups:
         if as_group:
             history.failed_at, history.tried_since = now, None
 
-    def sent_back(self, pod: PodInfo, now: int, *, rejected: bool) -> None:
+    def sent_back(self, pod: model.PodInfo, now: int, *, rejected: bool) -> None:
         """A pod of a group lost its node before it was bound; ``rejected``: it may not have it."""
         history = self._history(pod)
         history.tried_since = None
         if rejected:
             history.sent_back_at = now
 
-    def _history(self, pod: PodInfo) -> _History:
+    def _history(self, pod: model.PodInfo) -> _History:
         key = (pod.namespace, pod.pod_group)
         history = self._histories.get(key)
         if history is None:
@@ -96,13 +88,13 @@ class PodGroups:
             history = histories[key] = _History()
         return history
 
-    def _has_pods(self, key: GroupKey) -> bool:
+    def _has_pods(self, key: model.GroupKey) -> bool:
         return bool(self._pending.pods(key) or self._cache.groups.pods(key))
 
-    def _held(self, key: GroupKey) -> str:
+    def _held(self, key: model.GroupKey) -> str:
         return next(iter(self._waiting.of_group(key)), "")
 
-    def seen(self, pod: PodInfo) -> bool:
+    def seen(self, pod: model.PodInfo) -> bool:
         """A pending pod came, or changed; return whether it lost its scheduling gates."""
         before = self._pods.get(pod.uid)
         if before is not None:
@@ -120,42 +112,44 @@ class PodGroups:
             self._pending.remove(pod)
             self.left(pod)
 
-    def left(self, pod: PodInfo) -> None:
+    def left(self, pod: model.PodInfo) -> None:
         """A pod left its group: it is pending no more, or has no node any more."""
         key = (pod.namespace, pod.pod_group)
         if key in self._histories and not self._has_pods(key):
             del self._histories[key]
 
-    def siblings(self, pod: PodInfo) -> list[str]:
+    def siblings(self, pod: model.PodInfo) -> list[str]:
         """Return the UIDs of the pending pods of the pod's group that have no node yet."""
         return self.without_nodes((pod.namespace, pod.pod_group))
 
-    def without_nodes(self, key: GroupKey) -> list[str]:
+    def without_nodes(self, key: model.GroupKey) -> list[str]:
         """Return the UIDs of the pending pods of a group that have no node yet."""
         placed = self._cache.groups.pods(key)
         return [uid for uid in self._pending.pods(key) if uid not in placed]
 
-    def pending(self, pod: PodInfo) -> list[PodInfo]:
+    def pending(self, pod: model.PodInfo) -> list[model.PodInfo]:
         """Return the pods that `siblings` names, in the order in which they came."""
         return [self._pods[uid] for uid in self.siblings(pod) if uid in self._pods]
 
-    def counts(self, pod: PodInfo, *, apart: bool = False) -> GroupCounts:
+    def counts(self, pod: model.PodInfo, *, apart: bool = False) -> model.GroupCounts:
         """Return the counts of the pod's group; NO_GROUP without one.
 
         ``apart``: the pod itself, which was assumed on its node, counts neither as scheduled nor
         as waiting: it is the pod being decided.
         """
         if not pod.pod_group:
-            return NO_GROUP
+            return model.NO_GROUP
         key = (pod.namespace, pod.pod_group)
         return self._without(key, (pod,)) if apart else self.of(key)
 
-    def counts_without(self, key: GroupKey, gone: Sequence[PodInfo]) -> GroupCounts:
+    def counts_without(
+        self, key: model.GroupKey, gone: Sequence[model.PodInfo]
+    ) -> model.GroupCounts:
         """Return the counts of a group as if some of its pods on nodes did not exist."""
         found = self._without(key, gone)
         return replace(found, members=found.members - len(gone)) if gone else found
 
-    def _without(self, key: GroupKey, pods: Sequence[PodInfo]) -> GroupCounts:
+    def _without(self, key: model.GroupKey, pods: Sequence[model.PodInfo]) -> model.GroupCounts:
         """Return the counts with some pods neither scheduled nor waiting."""
         found, held = self.of(key), self._waiting.of_group(key)
         waiting = [pod for pod in pods if pod.uid in held]
@@ -175,7 +169,7 @@ class PodGroups:
             requested=requested,
         )
 
-    def of(self, key: GroupKey) -> GroupCounts:
+    def of(self, key: model.GroupKey) -> model.GroupCounts:
         """Return the counts of a group.
 
         Pods that wait for Permit do not count as scheduled. A group without an object has a least
@@ -206,10 +200,10 @@ class PodGroups:
             failures=history.failures if history.held == self._held(key) else 0,
         )
 
-    def _counted(self, key: GroupKey, placed: Group, pending: Group) -> GroupCounts:
+    def _counted(self, key: model.GroupKey, placed: Group, pending: Group) -> model.GroupCounts:
         objects = self._objects
-        group = objects.named(PodGroup, *key) or objects.named(CoschedulingGroup, *key)
-        counts = GroupCounts(
+        group = objects.named(model.PodGroup, *key) or objects.named(model.CoschedulingGroup, *key)
+        counts = model.GroupCounts(
             key[1],
             0,
             self._pending.members(key),
@@ -223,7 +217,7 @@ class PodGroups:
             counts,
             min_count=group.min_count,
             min_resources=group.min_resources,
-            creation_time=nanoseconds(group.metadata.creation_timestamp),
+            creation_time=model.nanoseconds(group.metadata.creation_timestamp),
             topology_key=group.topology_key,
             schedule_timeout=group.schedule_timeout,
             exists=True,

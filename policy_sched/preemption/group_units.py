@@ -11,16 +11,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from policy_sched import model
 from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.cluster.tables import PodRows
-from policy_sched.model import (
-    DEFAULT_NAMESPACE,
-    WHOLE_GROUP,
-    GroupKey,
-    PodDisruptionBudget,
-    PodGroup,
-    PodInfo,
-)
 from policy_sched.preemption.budgets import Budgets
 
 
@@ -31,7 +24,7 @@ class Unit(msgspec.Struct, frozen=True):
     whatever the group's mode. ``start``: when its first pod started, in ns since 1970.
     """
 
-    pods: tuple[PodInfo, ...]
+    pods: tuple[model.PodInfo, ...]
     priority: int
     grouped: bool
     start: int
@@ -48,9 +41,11 @@ def units_below(cache: Cache, objects: ApiObjects, priority: int, now: int) -> l
     ``now``: the start of pods that have none, in ns since 1970.
     """
     whole = {
-        _key(one): one for one in objects.of(PodGroup) if one.spec.disruption_mode == WHOLE_GROUP
+        _key(one): one
+        for one in objects.of(model.PodGroup)
+        if one.spec.disruption_mode == model.WHOLE_GROUP
     }
-    by_unit: dict[object, list[PodInfo]] = {}
+    by_unit: dict[object, list[model.PodInfo]] = {}
     for pod in _pods_on_nodes(cache):
         key = _group_of(pod)
         group = None if key is None else whole.get(key)
@@ -71,7 +66,7 @@ def in_order_of_reprieve(cache: Cache, objects: ApiObjects, units: Sequence[Unit
     Those that break a disruption budget come first; budgets are counted from the most important
     unit on. ``units`` are in the order of importance.
     """
-    if not any(True for _ in objects.of(PodDisruptionBudget)):
+    if not any(True for _ in objects.of(model.PodDisruptionBudget)):
         return list(units)
     rows = [cache.pod_row(pod.uid) for unit in units for pod in unit.pods]
     block = np.array(rows, np.intp)[:, np.newaxis]
@@ -86,7 +81,7 @@ def in_order_of_reprieve(cache: Cache, objects: ApiObjects, units: Sequence[Unit
     return [*reprieved[0], *reprieved[1]]
 
 
-def _pods_on_nodes(cache: Cache) -> Iterator[PodInfo]:
+def _pods_on_nodes(cache: Cache) -> Iterator[model.PodInfo]:
     """Yield the pods on live nodes, node by node, in the order in which they came."""
     pods = cache.pods
     nodes = pods.node.values[: pods.n]
@@ -97,10 +92,10 @@ def _pods_on_nodes(cache: Cache) -> Iterator[PodInfo]:
             yield info
 
 
-def _group_of(pod: PodInfo) -> GroupKey | None:
+def _group_of(pod: model.PodInfo) -> model.GroupKey | None:
     group = pod.pod.spec.scheduling_group
     return None if group is None else (pod.namespace, group.pod_group_name)
 
 
-def _key(group: PodGroup) -> GroupKey:
-    return group.metadata.namespace or DEFAULT_NAMESPACE, group.metadata.name
+def _key(group: model.PodGroup) -> model.GroupKey:
+    return group.metadata.namespace or model.DEFAULT_NAMESPACE, group.metadata.name

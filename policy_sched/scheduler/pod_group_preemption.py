@@ -19,14 +19,9 @@ from policy_sched.cluster import TakenOff
 from policy_sched.framework import Code, Handle, Status
 from policy_sched.model import PodGroup, PodInfo
 from policy_sched.preemption import Unit, in_order_of_reprieve, units_below
+from policy_sched.scheduler import placement_search
 from policy_sched.scheduler.attempt import Attempt
 from policy_sched.scheduler.eviction import DEFAULT_PREEMPTION
-from policy_sched.scheduler.placement_search import (
-    Domains,
-    GroupPlan,
-    try_all_nodes,
-    try_placements,
-)
 from policy_sched.scheduler.pod_group_algorithm import GroupTrial
 
 NOT_REGISTERED: Final = (
@@ -39,7 +34,9 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 
 
-def with_victims(plan: GroupPlan, handle: Handle, placements: Domains | None) -> GroupPlan:
+def with_victims(
+    plan: placement_search.GroupPlan, handle: Handle, placements: placement_search.Domains | None
+) -> placement_search.GroupPlan:
     """Return the plan of a group that does not fit with the victims that make room for it.
 
     Or with the reason why none do, behind its own. ``placements``: those that the group may go to;
@@ -68,7 +65,7 @@ def with_victims(plan: GroupPlan, handle: Handle, placements: Domains | None) ->
     return replace(plan, best=shown, victims=victims)
 
 
-def _refused(plan: GroupPlan, text: str) -> GroupPlan:
+def _refused(plan: placement_search.GroupPlan, text: str) -> placement_search.GroupPlan:
     status = Status(plan.status.code, (plan.status.message(), text))
     return replace(plan, status=status)
 
@@ -77,7 +74,7 @@ def _search(
     attempts: Sequence[Attempt],
     units: Sequence[Unit],
     handle: Handle,
-    placements: Domains | None,
+    placements: placement_search.Domains | None,
 ) -> tuple[PodInfo, ...] | Status:
     """Return the victims, the most important one first; or why the group does not fit at all."""
     order = in_order_of_reprieve(handle.cache, handle.objects, units)
@@ -97,15 +94,15 @@ def _fits(
     attempts: Sequence[Attempt],
     gone: dict[int, list[TakenOff]],
     handle: Handle,
-    placements: Domains | None,
+    placements: placement_search.Domains | None,
 ) -> Status:
     """Return the status of the group as the cluster is now."""
     absent = tuple(off.info for taken in gone.values() for off in taken)
     trial = GroupTrial(handle, None, post_filter=False, absent=absent)
     fresh = [Attempt(attempt.queued, attempt.profile) for attempt in attempts]
     if placements is None:
-        return try_all_nodes(fresh, trial).status
-    return try_placements(fresh, placements, trial, None).status
+        return placement_search.try_all_nodes(fresh, trial).status
+    return placement_search.try_placements(fresh, placements, trial, None).status
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from policy_sched.errors import TakesLong
 from policy_sched.framework import WAIT, Code, Handle, PodGroupMember, PodsToActivate, Status
 from policy_sched.language.values import BRIEF_STEPS, MAX_TOTAL, remaining
 from policy_sched.queue import SchedulingQueue
-from policy_sched.scheduler import binding_cycle
+from policy_sched.scheduler import binding_cycle, failure, pod_group_cycle
 from policy_sched.scheduler.api_calls import record_event
 from policy_sched.scheduler.attempt import (
     Attempt,
@@ -39,26 +39,12 @@ from policy_sched.scheduler.attempt import (
 )
 from policy_sched.scheduler.canary import Canary
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
-from policy_sched.scheduler.failure import (
-    handle_scheduling_failure,
-    note_group_failure,
-    record_no_profile,
-    rejectors,
-)
-from policy_sched.scheduler.pod_group_cycle import (
-    GroupDecision,
-    MemberDecision,
-    decided_together,
-    gated,
-    schedule_group,
-    update_group_condition,
-)
 from policy_sched.scheduler.queueing_hints import NO_PROFILE, objection, worth_judging
 from policy_sched.scheduler.scheduling_cycle import decide
 
 Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
 ScheduleGroup: TypeAlias = Callable[
-    [Attempt, SchedulingQueue, Handle, Random], GroupDecision | None
+    [Attempt, SchedulingQueue, Handle, Random], pod_group_cycle.GroupDecision | None
 ]
 
 
@@ -75,9 +61,11 @@ class Observers:
     """A pod is about to be decided by itself."""
     decided: list[Callable[[Attempt, Decision, float], None]] = field(default_factory=list)
     """A pod was decided by itself."""
-    group_decided: list[Callable[[GroupDecision, float], None]] = field(default_factory=list)
+    group_decided: list[Callable[[pod_group_cycle.GroupDecision, float], None]] = field(
+        default_factory=list
+    )
     """The pods of a group were decided together."""
-    group_executed: list[Callable[[model.PodInfo, GroupDecision], None]] = field(
+    group_executed: list[Callable[[model.PodInfo, pod_group_cycle.GroupDecision], None]] = field(
         default_factory=list
     )
     """The decision for the group of a pod was executed."""
@@ -111,7 +99,7 @@ class Scheduler:
         """What decides some of the pods in place of `profiles`."""
         self.observers = Observers()
         self.decide: Decide = decide
-        self.schedule_group: ScheduleGroup = schedule_group
+        self.schedule_group: ScheduleGroup = pod_group_cycle.schedule_group
         self._rng = rng
         self._bindings = binding_cycle.InFlightBindings(lambda: handle.objects.changes, handle.now)
         self._new_members: dict[model.GroupKey, model.PodInfo] = {}
@@ -146,7 +134,7 @@ class Scheduler:
         canary = None if self.canary is None else self.canary.profile_of(pod)
         return self.profiles.get(pod.scheduler_name) if canary is None else canary
 
-    def choose(self, attempt: Attempt) -> Decision | GroupDecision | None:
+    def choose(self, attempt: Attempt) -> Decision | pod_group_cycle.GroupDecision | None:
         """Decide a pod, and the others of its group if they are placed together.
 
         None for a pod that is being deleted. Raises TakesLong for a brief attempt.
@@ -154,10 +142,10 @@ class Scheduler:
         pod, profile = attempt.queued.info, attempt.profile
         if pod.terminating:
             return None
-        together = pod.pod_group and decided_together(pod, profile.pipeline)
+        together = pod.pod_group and pod_group_cycle.decided_together(pod, profile.pipeline)
         if attempt.brief and (together or profile.extenders):
             raise TakesLong("extenders are called, or a group is placed")
-        chosen: Decision | GroupDecision
+        chosen: Decision | pod_group_cycle.GroupDecision
         budget, observers = self.handle.budget, self.observers
         start = observers.timer() if observers.decided else 0.0
         # For most pods there is nothing to limit.
@@ -189,11 +177,13 @@ class Scheduler:
             raise TakesLong("the attempt takes long", worked=True)
         return chosen
 
-    def execute(self, attempt: Attempt, chosen: Decision | GroupDecision | None) -> Outcome:
+    def execute(
+        self, attempt: Attempt, chosen: Decision | pod_group_cycle.GroupDecision | None
+    ) -> Outcome:
         """Execute what `choose` returned, until it has to wait."""
         if chosen is None:
             return self._skip_pod(attempt)
-        if isinstance(chosen, GroupDecision):
+        if isinstance(chosen, pod_group_cycle.GroupDecision):
             first, *others = self.execute_group(attempt, chosen)
             first.others = tuple(others)
             return first
@@ -209,7 +199,9 @@ class Scheduler:
             self.handle.waiting_pods.recheck()
         return outcome
 
-    def execute_group(self, attempt: Attempt, chosen: GroupDecision) -> Iterator[Outcome]:
+    def execute_group(
+        self, attempt: Attempt, chosen: pod_group_cycle.GroupDecision
+    ) -> Iterator[Outcome]:
         """Execute the decision for a group, and yield the outcome of each pod.
 
         Until the last one the caller leaves the scheduler alone.
@@ -218,7 +210,7 @@ class Scheduler:
         if chosen.victims:
             evict_for_group(attempt.queued.info, chosen.victims, self.handle)
         yield from map(self._execute_member, chosen.members)
-        update_group_condition(attempt.queued.info, chosen, self.handle)
+        pod_group_cycle.update_group_condition(attempt.queued.info, chosen, self.handle)
         for told in self.observers.group_executed:
             told(attempt.queued.info, chosen)
         self.handle.budget.under_way = False
@@ -261,13 +253,13 @@ class Scheduler:
             told(pod, decision, error, start)
         return error
 
-    def _execute_member(self, member: MemberDecision) -> Outcome:
+    def _execute_member(self, member: pod_group_cycle.MemberDecision) -> Outcome:
         """Execute the decision for a pod of a group."""
         attempt, decision, message = member.attempt, member.decision, member.message
         if isinstance(decision, Bind):
             return self._bind(attempt, decision, grouped=True)
         node = member.nominated
-        note_group_failure(attempt.queued.info, decision, attempt.state, self.handle)
+        failure.note_group_failure(attempt.queued.info, decision, attempt.state, self.handle)
         if isinstance(decision, Preempt):
             error = self._evict(attempt.queued.info, decision)
             if error:
@@ -299,8 +291,8 @@ class Scheduler:
         elif not decision.nominated:
             node = ""
         if pod.pod_group:
-            note_group_failure(pod, decision, attempt.state, self.handle)
-        rejected_by = rejectors(decision)
+            failure.note_group_failure(pod, decision, attempt.state, self.handle)
+        rejected_by = failure.rejectors(decision)
         return self._queue_again(attempt, decision, decision.status, rejected_by, message, node)
 
     # What waits.
@@ -431,7 +423,7 @@ class Scheduler:
         if pod.pod_group:
             self.handle.groups.sent_back(pod, self.handle.now(), rejected=status.rejected)
         if not attempt.permitted:
-            rejected_by = rejectors(status)
+            rejected_by = failure.rejectors(status)
             if status.rejected:
                 message = f"0/1 nodes are available: 1 {message}."
         return self._queue_again(attempt, decision, status, rejected_by, message, "")
@@ -450,16 +442,16 @@ class Scheduler:
         if nominated is not None:
             self._nominate(pod, nominated)
         # As upstream has it, no event retries a pod that is tried with its group.
-        after_backoff = bool(pod.pod_group) and gated(pod, attempt.profile.pipeline)
+        after_backoff = bool(pod.pod_group) and pod_group_cycle.gated(pod, attempt.profile.pipeline)
         if after_backoff and not attempt.early:
             rejected_by = _BROKEN  # so that its backoff does not end early
         state = self.queue.add_unschedulable_if_not_present(
             queued, *rejected_by, after_backoff=after_backoff
         )
         there = state is not model.QueueState.OUT
-        handle_scheduling_failure(pod, status, message, self.handle, nominated, there=there)
+        failure.handle_scheduling_failure(pod, status, message, self.handle, nominated, there=there)
         if queued.gated_by == NO_PROFILE:
-            record_no_profile(pod, self.handle)
+            failure.record_no_profile(pod, self.handle)
         pipeline = attempt.profile.pipeline
         return Outcome(pod, decision, "", message, status, pipeline=pipeline, attempt=attempt)
 

@@ -11,25 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from policy_sched.cluster import tables
 from policy_sched.cluster.counts import ROW, Counts, PodCounts, TermCounts
-from policy_sched.cluster.tables import (
-    MAX_SUM,
-    NO_NODE,
-    Key,
-    NodeTable,
-    PodTable,
-    names_of,
-    pod_table_reader as pod_reader,
-    reader as node_reader,
-    total,
-)
 from policy_sched.model import AffinityTerm, Node, PodInfo, PodTerms
 
 Amounts = list[tuple[int, int]]
 """Rows and amounts, a row perhaps more than once."""
 
 
-def count_differences(counts: PodCounts, nodes: NodeTable, held: Held) -> list[str]:
+def count_differences(counts: PodCounts, nodes: tables.NodeTable, held: Held) -> list[str]:
     """Return one sentence per difference between the counts and what they should hold."""
     on = [(nodes.row_of[name], info) for info, name, _ in held.values() if name in nodes.row_of]
     differing: list[str] = []
@@ -50,7 +40,7 @@ def _carried(
     name: str,
     kind: TermCounts,
     on: list[tuple[int, PodInfo]],
-    nodes: NodeTable,
+    nodes: tables.NodeTable,
     read: Callable[[PodTerms], Mapping[AffinityTerm, int]],
 ) -> Iterator[str]:
     """Compare the terms of one kind with what the pods carry."""
@@ -81,7 +71,9 @@ def _weights(terms: PodTerms) -> Mapping[AffinityTerm, int]:
     return weights
 
 
-def _differences(name: str, counts: Counts, amounts: Amounts, nodes: NodeTable) -> Iterator[str]:
+def _differences(
+    name: str, counts: Counts, amounts: Amounts, nodes: tables.NodeTable
+) -> Iterator[str]:
     expected: Counter[int] = Counter()
     for row, amount in amounts:
         expected[row] += amount
@@ -101,7 +93,7 @@ def _differences(name: str, counts: Counts, amounts: Amounts, nodes: NodeTable) 
             yield f"{name}: the totals by {domain.key!r} are {totals}"
 
 
-def _count_value(nodes: NodeTable, key: str, row: int) -> str:
+def _count_value(nodes: tables.NodeTable, key: str, row: int) -> str:
     """Return the domain of a row in words; a missing label is no value that a label can have."""
     node = nodes.nodes[row]
     assert node is not None, "pods are on live rows"
@@ -112,7 +104,7 @@ Held: TypeAlias = Mapping[str, tuple[PodInfo, str, int]]
 """Every pod of the cache by uid: what it is, the name of its node, its row in the pod table."""
 
 
-def differences(nodes: NodeTable, pods: PodTable, held: Held) -> list[str]:
+def differences(nodes: tables.NodeTable, pods: tables.PodTable, held: Held) -> list[str]:
     """Return one sentence per difference between the tables and what they should hold."""
     return [
         *_structure(nodes),
@@ -125,7 +117,7 @@ def differences(nodes: NodeTable, pods: PodTable, held: Held) -> list[str]:
     ]
 
 
-def _structure(nodes: NodeTable) -> Iterator[str]:
+def _structure(nodes: tables.NodeTable) -> Iterator[str]:
     """Names, rows and liveness agree."""
     live = {row for row in range(nodes.n) if nodes.nodes[row] is not None}
     if sorted(nodes.row_of.values()) != sorted(live) or nodes.live_count != len(live):
@@ -144,7 +136,7 @@ def _structure(nodes: NodeTable) -> Iterator[str]:
             yield f"{key} is not zero beyond the last row"
 
 
-def _placement(nodes: NodeTable, held: Held) -> Iterator[str]:
+def _placement(nodes: tables.NodeTable, held: Held) -> Iterator[str]:
     """Every pod is in one place: on its node's row, or a ghost if there is no such node."""
     seen: dict[str, str] = {}
     places = [(name, nodes.pods_on(row)) for name, row in nodes.row_of.items()]
@@ -164,7 +156,7 @@ def _placement(nodes: NodeTable, held: Held) -> Iterator[str]:
         yield f"pods are on {seen}, should be on {expected}"
 
 
-def _node_columns(nodes: NodeTable, held: Held) -> Iterator[str]:
+def _node_columns(nodes: tables.NodeTable, held: Held) -> Iterator[str]:
     """Every materialised column holds on every row the values of its node and its pods."""
     on: dict[str, list[PodInfo]] = {}
     for info, name, _ in held.values():
@@ -179,7 +171,9 @@ def _node_columns(nodes: NodeTable, held: Held) -> Iterator[str]:
                 yield f"{key}: the view is not the array"
 
 
-def _value(nodes: NodeTable, key: Key, node: Node, infos: list[PodInfo]) -> int | None:
+def _value(
+    nodes: tables.NodeTable, key: tables.Key, node: Node, infos: list[PodInfo]
+) -> int | None:
     """Return what a live row should hold, None where history decides."""
     match key:
         case ("live",):
@@ -187,9 +181,9 @@ def _value(nodes: NodeTable, key: Key, node: Node, infos: list[PodInfo]) -> int 
         case ("podCount",):
             return len(infos)
         case ("requested", resource):
-            return total(i.requests.get(resource, 0) for i in infos)
+            return tables.total(i.requests.get(resource, 0) for i in infos)
         case ("nonZeroRequested", resource):
-            return total(i.non_zero_added.get(resource, 0) for i in infos)
+            return tables.total(i.non_zero_added.get(resource, 0) for i in infos)
         case ("free", resource):
             allocatable = _read(nodes, ("allocatable", resource), node)
             return allocatable - (_value(nodes, ("requested", resource), node, infos) or 0)
@@ -199,22 +193,22 @@ def _value(nodes: NodeTable, key: Key, node: Node, infos: list[PodInfo]) -> int 
             ports = {port for info in infos for port in info.host_ports}
             return nodes.port_sets.set_id(tuple(sorted(ports)))
         case ("imagePresent", name):
-            return name in dict(names_of(node))
+            return name in dict(tables.names_of(node))
         case ("imageSize", _):
             return None
     return _read(nodes, key, node)
 
 
-def _read(nodes: NodeTable, key: Key, node: Node) -> int:
-    return node_reader(key, nodes.strings, nodes.taint_sets)(node)
+def _read(nodes: tables.NodeTable, key: tables.Key, node: Node) -> int:
+    return tables.reader(key, nodes.strings, nodes.taint_sets)(node)
 
 
-def _images(nodes: NodeTable) -> Iterator[str]:
+def _images(nodes: tables.NodeTable) -> Iterator[str]:
     """The rows of each image are those of the live nodes that name it."""
     rows: dict[str, set[int]] = {}
     for row in nodes.row_of.values():
         node = nodes.nodes[row]
-        for name, _ in () if node is None else names_of(node):
+        for name, _ in () if node is None else tables.names_of(node):
             rows.setdefault(name, set()).add(row)
     states = nodes.images.states
     if {name: state.rows for name, state in states.items()} != rows:
@@ -227,18 +221,18 @@ def _images(nodes: NodeTable) -> Iterator[str]:
                     yield f"{key}[{row}] is {column.values[row]}, should be {size}"
 
 
-def _totals(nodes: NodeTable) -> Iterator[str]:
+def _totals(nodes: tables.NodeTable) -> Iterator[str]:
     """The totals are the sums of their columns."""
     if nodes.pod_total != sum(len(nodes.pods_on(row)) for row in nodes.row_of.values()):
         yield f"pod_total is {nodes.pod_total}"
     for key, column in list(nodes.materialised.items()):
         total = {"allocatable": nodes.total_allocatable, "requested": nodes.total_requested}
-        amount = min(sum(column.values.tolist()), MAX_SUM)
+        amount = min(sum(column.values.tolist()), tables.MAX_SUM)
         if key[0] in total and total[key[0]](key[1]) != amount:
             yield f"the total of {key} is {total[key[0]](key[1])}"
 
 
-def _pod_rows(nodes: NodeTable, pods: PodTable, held: Held) -> Iterator[str]:
+def _pod_rows(nodes: tables.NodeTable, pods: tables.PodTable, held: Held) -> Iterator[str]:
     """Every held pod has one row, which names its node's row; the other rows are free."""
     used = {row: (info, name) for info, name, row in held.values()}
     if len(used) != len(held):
@@ -247,7 +241,7 @@ def _pod_rows(nodes: NodeTable, pods: PodTable, held: Held) -> Iterator[str]:
         info, name = used.get(row, (None, ""))
         if pods.infos[row] is not info:
             yield f"pod row {row} holds another pod than the cache says"
-        node_row = nodes.row_of.get(name, NO_NODE)
+        node_row = nodes.row_of.get(name, tables.NO_NODE)
         if pods.node.view[row] != node_row:
             yield f"pod row {row} is on node row {pods.node.view[row]}, should be {node_row}"
         if info is not None and info.node_name != name:
@@ -255,16 +249,16 @@ def _pod_rows(nodes: NodeTable, pods: PodTable, held: Held) -> Iterator[str]:
     affine = {uid: info for uid, (info, _, _) in held.items() if info.has_pod_affinity}
     if pods.with_affinity != affine:
         yield f"pods with affinity are {sorted(pods.with_affinity)}, should be {sorted(affine)}"
-    if (pods.node.values[pods.n :] != NO_NODE).any():
+    if (pods.node.values[pods.n :] != tables.NO_NODE).any():
         yield "pod rows beyond the last one have a node"
 
 
-def _pod_columns(pods: PodTable) -> Iterator[str]:
+def _pod_columns(pods: tables.PodTable) -> Iterator[str]:
     """Every materialised column of the pod table holds the pods' values."""
     for key, column in pods.materialised.items():
         if key == ("node",):
             continue
-        read = pod_reader(key, pods.strings)
+        read = tables.pod_table_reader(key, pods.strings)
         for row, info in enumerate(pods.infos):
             value = 0 if info is None else read(info)
             if column.values[row] != value or column.view[row] != value:

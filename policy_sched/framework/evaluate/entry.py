@@ -10,30 +10,12 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from policy_sched import thresholds
+from policy_sched import framework, thresholds
 from policy_sched.cluster.overlay import NodeOverlay
-from policy_sched.framework import (
-    NO_CODE,
-    Code,
-    Codes,
-    CycleState,
-    FilterResult,
-    Incremental,
-    Rejection,
-    RowFunctions,
-    Rows,
-    Scope,
-)
+from policy_sched.framework.evaluate import results
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import ActivePlugins, Filters
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.results import (
-    Evaluation,
-    Explanations,
-    FatalCodes,
-    FilteredNodes,
-    Override,
-)
 from policy_sched.framework.evaluate.totals import Totals
 from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED, FilterView, ScoreView
 from policy_sched.framework.runtime import Hook, PointResult
@@ -82,20 +64,20 @@ class Entry:
 
     def __init__(
         self,
-        fixed: Codes,
+        fixed: framework.Codes,
         nominated: NominatedPods | None = None,
         version: int = 0,
-        first: Codes | None = None,
+        first: framework.Codes | None = None,
     ) -> None:
         self.fixed = fixed
         """int16, shape (n,): the rows that no filter looks at."""
-        self.first: Codes = fixed.copy() if first is None else first
-        self.by_plugins: Codes = self.first if nominated is None else self.first.copy()
+        self.first: framework.Codes = fixed.copy() if first is None else first
+        self.by_plugins: framework.Codes = self.first if nominated is None else self.first.copy()
         self.rejects = True
         """False only while all rows are feasible."""
         self.views: list[FilterView] = []
-        self.fatal: dict[int, FatalCodes] = {}
-        self.overrides: dict[int, Override] = {}
+        self.fatal: dict[int, results.FatalCodes] = {}
+        self.overrides: dict[int, results.Override] = {}
         self.nominated = nominated
         self.filters: Filters
         """The filters that take part."""
@@ -105,10 +87,10 @@ class Entry:
         """The hooks of PreFilter that run again after a change, as they read the whole cluster."""
         self.pre_score: tuple[Hook, ...] = ()
         """The hooks of PreScore that do."""
-        self.incremental: Mapping[str, Incremental] | None = None
+        self.incremental: Mapping[str, framework.Incremental] | None = None
         """What updates the results of plugins of the whole cluster, by name, in place of these
         hooks. None: not looked for yet."""
-        self.row_functions: RowFunctions | None = None
+        self.row_functions: framework.RowFunctions | None = None
         """What runs for a row in place of the plugins that read no more than the row; None where
         these run one by one."""
         self.totals = _NO_TOTALS
@@ -121,7 +103,7 @@ class Entry:
         self.version = version
         """The journal's when the entry was up to date, and ``stamps`` those of the rows then."""
         self.stamps = _NO_STAMPS
-        self.result: Evaluation
+        self.result: results.Evaluation
 
     @property
     def nbytes(self) -> int:
@@ -133,7 +115,7 @@ class Entry:
 
     def publish(
         self,
-        state: CycleState,
+        state: framework.CycleState,
         pre_filter: PointResult,
         key: Key | None,
         names: Sequence[str],
@@ -141,7 +123,7 @@ class Entry:
         """Make the result that reads the arrays; nothing is scored yet."""
         status, dry_run = pre_filter.status, self.filters.dry_run
         first = read_only(self.first)
-        filtering = FilteredNodes(
+        filtering = results.FilteredNodes(
             first,
             first if self.by_plugins is self.first else read_only(self.by_plugins),
             self.views,
@@ -149,15 +131,15 @@ class Entry:
             self.overrides,
             dry_run,
             names,
-            Explanations(len(first)),
-            None if status.code is Code.SUCCESS else status,
+            results.Explanations(len(first)),
+            None if status.code is framework.Code.SUCCESS else status,
             dry_run.skipped,
             pre_filter.narrowed_by,
             self.active.hooks,
             False,
             key,
         )
-        self.result = Evaluation(state, filtering)
+        self.result = results.Evaluation(state, filtering)
 
     def call_all_plugins(self) -> None:
         """Give up what updates results of plugins of the whole cluster: they run again."""
@@ -165,7 +147,7 @@ class Entry:
         self.pre_filter = self.active.changing_pre_filter
         self.pre_score = self.active.cluster_pre_score
 
-    def update_with(self, incremental: Mapping[str, Incremental]) -> None:
+    def update_with(self, incremental: Mapping[str, framework.Incremental]) -> None:
         """Update the results of these plugins by what they gave for it."""
         self.incremental = incremental
         if incremental:
@@ -180,13 +162,15 @@ class Entry:
 
     # Filters.
 
-    def take(self, position: int, result: FilterResult, rows: Rows) -> None:
+    def take(self, position: int, result: framework.FilterResult, rows: framework.Rows) -> None:
         """Write a filter's result for some rows, or for all (None), but not ``first``."""
         self.views[position].take(result, rows, len(self.fixed))
         if result.fatal:
             self.fatal[position] = result.fatal, result.names_node
 
-    def put_rejections(self, rows: Sequence[int], rejections: Sequence[Rejection]) -> bool:
+    def put_rejections(
+        self, rows: Sequence[int], rejections: Sequence[framework.Rejection]
+    ) -> bool:
         """Write the codes that the filters of scope NODE have for rows, but not ``first``.
 
         ``rejections``: the first of them for each row. False, and nothing changed, where only a
@@ -196,7 +180,7 @@ class Entry:
         for rejection in rejections:
             if rejection is not None:
                 position, code = rejection
-                if code == NO_CODE or views[position].codes is None:
+                if code == framework.NO_CODE or views[position].codes is None:
                     return False
         for position in self.filters.node_scoped:
             view = views[position]
@@ -268,7 +252,11 @@ class Entry:
         if self.result.filtering.rejection is not None:
             return False
         for view in self.views:
-            if view.durability is Scope.STATIC and view.codes is not None and view.codes.item(row):
+            if (
+                view.durability is framework.Scope.STATIC
+                and view.codes is not None
+                and view.codes.item(row)
+            ):
                 return False
         try:
             with overlay:
@@ -276,9 +264,11 @@ class Entry:
         except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
             return False
 
-    def rejecting(self, rows: NDArray[np.intp], places: Iterable[int] | None = None) -> Codes:
+    def rejecting(
+        self, rows: NDArray[np.intp], places: Iterable[int] | None = None
+    ) -> framework.Codes:
         """Return the same of many rows; ``places``: of the filters that count, None: all."""
-        first: Codes = self.fixed[rows]
+        first: framework.Codes = self.fixed[rows]
         for position in range(len(self.views)) if places is None else places:
             codes = self.views[position].codes
             if codes is not None:
@@ -286,7 +276,7 @@ class Entry:
         return first
 
     def override(
-        self, rejections: Mapping[int, Override], rows: Sequence[int] | None = None
+        self, rejections: Mapping[int, results.Override], rows: Sequence[int] | None = None
     ) -> None:
         """Reject rows that the plugins accept; see `FilterDryRun.rejections`.
 
@@ -328,9 +318,9 @@ class Entry:
             views=copy.views,
             fatal=copy.fatal,
             overrides=copy.overrides,
-            explanations=Explanations(len(copy.fixed)),
+            explanations=results.Explanations(len(copy.fixed)),
         )
-        copy.result = Evaluation(self.result.state.clone(), filtering)
+        copy.result = results.Evaluation(self.result.state.clone(), filtering)
         return copy
 
     # Scores.
@@ -343,14 +333,18 @@ class Entry:
             return
         views = tuple([view.copy() for view in scoring.views])
         self.result = replace(self.result, scoring=replace(scoring, views=views))
-        self.node_scores = [scorer for scorer in views if scorer.plugin.durability is Scope.NODE]
-        self.cluster_scores = [scorer for scorer in views if scorer.plugin.durability > Scope.NODE]
+        self.node_scores = [
+            scorer for scorer in views if scorer.plugin.durability is framework.Scope.NODE
+        ]
+        self.cluster_scores = [
+            scorer for scorer in views if scorer.plugin.durability > framework.Scope.NODE
+        ]
         self.normalized = []
         feasible = (self.first == FEASIBLE).nonzero()[0]
         for view in views:
             durability = view.plugin.durability
             if not view.plugin.plain and feasible.size:
-                if durability is Scope.STATIC:
+                if durability is framework.Scope.STATIC:
                     raw = view.raw
                     if view.whole and view.plugin.by_extremes and (raw == raw.item(0)).all():
                         # All rows have one score, whichever of them are feasible.

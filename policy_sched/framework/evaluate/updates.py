@@ -25,21 +25,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched import thresholds
+from policy_sched import framework, thresholds
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    SAME_CODES,
-    Code,
-    Feasible,
-    Incremental,
-    PreFilterResult,
-    RawScores,
-    Refiltered,
-    Rejection,
-    Rescored,
-    Scores,
-    Status,
-)
 from policy_sched.framework.evaluate.entry import NO_ROWS, Entry
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.plugin_sets import NONE
@@ -75,7 +62,7 @@ class Updates:
             entry.row_functions = self._passes.sets.row_functions(entry.filters, skipped)
         functions = entry.row_functions
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
-        rejections: Sequence[Rejection] | None = None
+        rejections: Sequence[framework.Rejection] | None = None
         scores: Sequence[Sequence[int]] | None = None
         if functions is not None and len(rows) <= thresholds.FEW_ROWS and not runner.sampling:
             rejections, scores = functions.update(pod, rows, entry.by_plugins)
@@ -89,7 +76,7 @@ class Updates:
                 return False
             scored, opened, closed = moves
         if runner.recorder is not None:
-            runner.ended("filter", Code.SUCCESS, start)
+            runner.ended("filter", framework.Code.SUCCESS, start)
             start = runner.recorder.timer()
         if scores is None and functions and rejections is not None and functions.score:
             scores = functions.score(pod, scored, entry.first)[1]
@@ -124,7 +111,7 @@ class Updates:
         except PluginError:
             return False  # a fresh evaluation says which plugin breaks, and whether it matters
         if runner.recorder is not None:
-            runner.ended("score", Code.SUCCESS, start)
+            runner.ended("score", framework.Code.SUCCESS, start)
         return True
 
     # Filters.
@@ -134,9 +121,9 @@ class Updates:
         filtering = entry.result.filtering
         results = self._runner.call_all("pre_filter", entry.pre_filter, entry.result.state, pod)
         for hook, result in zip(entry.pre_filter, results, strict=True):
-            assert isinstance(result, PreFilterResult), "PreFilter returns one"
+            assert isinstance(result, framework.PreFilterResult), "PreFilter returns one"
             skips = hook.plugin in filtering.skipped
-            if result.status.code is not (Code.SKIP if skips else Code.SUCCESS):
+            if result.status.code is not (framework.Code.SKIP if skips else framework.Code.SUCCESS):
                 return False
             if result.node_names is not None or hook.plugin in filtering.narrowing:
                 return False
@@ -147,7 +134,7 @@ class Updates:
         entry: Entry,
         pod: PodInfo,
         rows: list[int],
-        rejections: Sequence[Rejection] | None,
+        rejections: Sequence[framework.Rejection] | None,
         *,
         nominated: bool,
     ) -> Moves | None:
@@ -189,7 +176,7 @@ class Updates:
         else:
             return passed, NO_ROWS, NO_ROWS
         if opened.size or closed.size:
-            entry.result.state.write(Feasible(first=entry.first))
+            entry.result.state.write(framework.Feasible(first=entry.first))
         return passed, opened, closed
 
     def _refilter_cluster(
@@ -205,14 +192,14 @@ class Updates:
             view = entry.views[place]
             update = incremental.get(view.hook.plugin) if incremental else None
             if update is not None:
-                refilter: Callable[..., Refiltered | None] = update.filter
+                refilter: Callable[..., framework.Refiltered | None] = update.filter
                 if runner.sampling:
                     refilter = partial(runner.call, "filter", Hook(view.hook.plugin, refilter))
                 try:
                     refiltered = refilter(state, rows)
                 except Exception:  # noqa: BLE001 - the plugin is foreign code; its filter says why
                     return None
-                if refiltered is SAME_CODES:
+                if refiltered is framework.SAME_CODES:
                     continue
                 if refiltered is None:
                     return None
@@ -300,7 +287,7 @@ class Updates:
                 continue
             if update.scores is None:
                 return False
-            rescore: Callable[..., Rescored | None] = update.scores.update
+            rescore: Callable[..., framework.Rescored | None] = update.scores.update
             if runner.sampling:
                 rescore = partial(runner.call, "score", Hook(hook.plugin, rescore))
             try:
@@ -318,8 +305,10 @@ class Updates:
         skipped = NONE if scoring is None else scoring.skipped or NONE
         results = self._runner.call_all("pre_score", entry.pre_score, entry.result.state, pod)
         for hook, result in zip(entry.pre_score, results, strict=True):
-            assert isinstance(result, Status), "PreScore returns one"
-            if result.code is not (Code.SKIP if hook.plugin in skipped else Code.SUCCESS):
+            assert isinstance(result, framework.Status), "PreScore returns one"
+            if result.code is not (
+                framework.Code.SKIP if hook.plugin in skipped else framework.Code.SUCCESS
+            ):
                 return False
         return True
 
@@ -331,7 +320,9 @@ class Updates:
         ``moved``: whether other rows than before are feasible.
         """
         plugin, before, changed = view.plugin, view.raw, NO_ROWS
-        raw: RawScores = self._runner.call("score", plugin.hook, entry.result.state, pod, None)
+        raw: framework.RawScores = self._runner.call(
+            "score", plugin.hook, entry.result.state, pod, None
+        )
         if raw is not before:
             changed = (raw != before).nonzero()[0]
             view.take(raw)
@@ -352,7 +343,7 @@ class Updates:
 
         ``rows``: the feasible ones that have another raw score or were not feasible before.
         """
-        before, feasible = view.part, entry.result.state.read(Feasible)
+        before, feasible = view.part, entry.result.state.read(framework.Feasible)
         assert before is not None, "it was normalised before"
         assert feasible is not None, "it is there from PreScore on"
         alone = self._normalized_alone(entry, view, pod, rows, feasible.rows.size)
@@ -372,7 +363,7 @@ class Updates:
 
     def _normalized_alone(
         self, entry: Entry, view: ScoreView, pod: PodInfo, rows: NDArray[np.intp], feasible: int
-    ) -> Scores | None:
+    ) -> framework.Scores | None:
         """Return the normalised scores of rows; None if other rows may have another one, too."""
         plugin, bounds, raw = view.plugin, view.bounds, view.raw[rows]
         if plugin.normalizer is None:
@@ -392,7 +383,7 @@ class Updates:
 
     def find_incremental(self, entry: Entry, pod: PodInfo) -> None:
         """Look for what updates the results of plugins of the whole cluster from now on."""
-        scoring, incremental = entry.result.scoring, dict[str, Incremental]()
+        scoring, incremental = entry.result.scoring, dict[str, framework.Incremental]()
         if entry.nominated is not None or scoring is None or scoring.skipped is None:
             return
         signatures = self._runner.pipeline.signatures

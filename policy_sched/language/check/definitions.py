@@ -10,15 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from policy_sched.language import diagnostics, syntax
+from policy_sched.language.check import scope
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.inputs import CheckedInput, objects_of
-from policy_sched.language.check.scope import (
-    NOTHING_COUNTED,
-    Counted,
-    Definition,
-    Definitions,
-    Local,
-)
 from policy_sched.language.stdlib import DEFINITION, Environment
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
@@ -61,8 +55,8 @@ def check_definitions(  # noqa: PLR0913, PLR0917  # a policy, and what of it has
     add: Add,
     scores: Mapping[str, types.Type],
     inputs: Sequence[CheckedInput] = (),
-    counted: Counted = NOTHING_COUNTED,
-) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
+    counted: scope.Counted = scope.NOTHING_COUNTED,
+) -> tuple[scope.Definitions, tuple[tuple[str, Checked], ...]]:
     """Check functions and variables; report through ``add``.
 
     ``scores`` and ``counted`` as in `Definitions`, ``inputs`` what has types already.
@@ -77,7 +71,7 @@ def check_definitions(  # noqa: PLR0913, PLR0917  # a policy, and what of it has
     # An input with a mistake is told of once, not where rules read it.
     typed: dict[str, types.Type] = {given.name.text: types.ERROR for given in source.inputs}
     typed |= {entry.name: entry.type for entry in inputs}
-    definitions = Definitions(
+    definitions = scope.Definitions(
         environment,
         params,
         types.RecordType("inputs", tuple(typed.items())),
@@ -169,7 +163,7 @@ def _in_order(definitions: list[_Pending]) -> list[_Pending]:
 
 
 def _variable(
-    source: diagnostics.VariableSource, pending: _Pending, definitions: Definitions, add: Add
+    source: diagnostics.VariableSource, pending: _Pending, definitions: scope.Definitions, add: Add
 ) -> Checked | None:
     kind: types.Type = types.ERROR
     reads: frozenset[str] = frozenset()
@@ -185,14 +179,14 @@ def _variable(
         kind, reads = tree.type, frozenset(unit.reads)
         elements, depth = unit.elements, unit.depth
         checked = None if kind == types.ERROR else Checked(tree, source.expression)
-    definitions.variables[source.name] = Definition(
+    definitions.variables[source.name] = scope.Definition(
         source.name, pending.index, kind, reads, elements=elements, depth=depth
     )
     return checked
 
 
 def _function(
-    source: diagnostics.FunctionSource, pending: _Pending, definitions: Definitions, add: Add
+    source: diagnostics.FunctionSource, pending: _Pending, definitions: scope.Definitions, add: Add
 ) -> None:
     params = _parameters(source, definitions, add)
     kind: types.Type = types.ERROR
@@ -211,16 +205,16 @@ def _function(
         if kind != types.ERROR:
             function = ast.UserFunction(source.name, tuple(p.unique for p in params.values()), tree)
     kinds = tuple(local.type for local in params.values())
-    definitions.functions[source.name] = Definition(
+    definitions.functions[source.name] = scope.Definition(
         source.name, pending.index, kind, reads, kinds, function
     )
 
 
 def _parameters(
-    source: diagnostics.FunctionSource, definitions: Definitions, add: Add
-) -> dict[str, Local]:
+    source: diagnostics.FunctionSource, definitions: scope.Definitions, add: Add
+) -> dict[str, scope.Local]:
     """Return a function's parameters; one whose type cannot be read has type ERROR."""
-    params: dict[str, Local] = {}
+    params: dict[str, scope.Local] = {}
     environment = definitions.environment
     for name, type_text in source.params:
         where = f"parameter `{name}` of function `{source.name}`"
@@ -243,5 +237,5 @@ def _parameters(
             problem = ("PS109", f"{where} hides another variable of that name")
         if problem is not None:
             add([diagnostics.Problem(0, 1, *problem)], source.expression)
-        params[name] = Local(f"{name}#{next(definitions.fresh)}", kind)
+        params[name] = scope.Local(f"{name}#{next(definitions.fresh)}", kind)
     return params

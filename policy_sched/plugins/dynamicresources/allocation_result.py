@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from policy_sched.model import (
-    AllocationResult,
-    Amount,
-    DeviceAllocationConfiguration,
-    DeviceAllocationResult,
-    DeviceRequestAllocationResult,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    ResourceClaim,
-)
+from policy_sched import model
 from policy_sched.plugins.dynamicresources.allocator import AllocatedDevice
 from policy_sched.plugins.dynamicresources.requests import AllocationError, Classes, Request
 
@@ -23,32 +13,32 @@ FROM_CLAIM = "FromClaim"
 
 
 def allocation_result(
-    claim: ResourceClaim,
+    claim: model.ResourceClaim,
     allocated: Sequence[AllocatedDevice],
     node: str,
     classes: Classes,
     share_id: Callable[[], str],
-) -> AllocationResult:
+) -> model.AllocationResult:
     """Return the result of one claim. Raises AllocationError."""
     results = tuple([_result(device, share_id) for device in allocated])
     chosen = {device.request.parent: device.request for device in allocated}
     config = _class_configs(chosen, classes)
     if claim.spec.devices.config:
         config += _claim_configs(claim, chosen)
-    return AllocationResult(
-        devices=DeviceAllocationResult(results=results, config=tuple(config)),
+    return model.AllocationResult(
+        devices=model.DeviceAllocationResult(results=results, config=tuple(config)),
         node_selector=_node_selector(claim, allocated, node),
     )
 
 
 def _result(
     allocated: AllocatedDevice, share_id: Callable[[], str]
-) -> DeviceRequestAllocationResult:
+) -> model.DeviceRequestAllocationResult:
     device, request, amounts = allocated.device.device, allocated.request, allocated.consumed
-    consumed: dict[str, Amount] = (
+    consumed: dict[str, model.Amount] = (
         {} if not amounts else {name: str(amount) for name, amount in amounts.items()}
     )
-    return DeviceRequestAllocationResult(
+    return model.DeviceRequestAllocationResult(
         request=request.full_name,
         driver=allocated.device.id.driver,
         pool=allocated.device.id.pool,
@@ -64,17 +54,17 @@ def _result(
 
 def _class_configs(
     chosen: Mapping[str, Request], classes: Classes
-) -> list[DeviceAllocationConfiguration]:
+) -> list[model.DeviceAllocationConfiguration]:
     """Return the configs of the classes of requests that got devices, by name and in order."""
     names: dict[str, list[str]] = {}
     for request in chosen.values():
         names.setdefault(request.class_name, []).append(request.full_name)
-    configs: list[DeviceAllocationConfiguration] = []
+    configs: list[model.DeviceAllocationConfiguration] = []
     for class_name, requests in names.items():
         device_class = classes(class_name)
         if device_class is not None and device_class.spec.config:
             configs += [
-                DeviceAllocationConfiguration(
+                model.DeviceAllocationConfiguration(
                     source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
                 )
                 for config in device_class.spec.config
@@ -83,11 +73,11 @@ def _class_configs(
 
 
 def _claim_configs(
-    claim: ResourceClaim, chosen: Mapping[str, Request]
-) -> list[DeviceAllocationConfiguration]:
+    claim: model.ResourceClaim, chosen: Mapping[str, Request]
+) -> list[model.DeviceAllocationConfiguration]:
     configs = []
     for config in claim.spec.devices.config:
-        entry = DeviceAllocationConfiguration(
+        entry = model.DeviceAllocationConfiguration(
             source=FROM_CLAIM, requests=config.requests, opaque=config.opaque
         )
         if not config.requests:
@@ -102,17 +92,19 @@ def _claim_configs(
 
 
 def _node_selector(
-    claim: ResourceClaim, allocated: Sequence[AllocatedDevice], node: str
-) -> NodeSelector | None:
+    claim: model.ResourceClaim, allocated: Sequence[AllocatedDevice], node: str
+) -> model.NodeSelector | None:
     """Return what keeps a pod with the claim on the nodes that reach its devices."""
-    fields: list[NodeSelectorRequirement] = []
-    expressions: list[NodeSelectorRequirement] = []
+    fields: list[model.NodeSelectorRequirement] = []
+    expressions: list[model.NodeSelectorRequirement] = []
     for allocation in allocated:
         spec, device = allocation.device.slice.spec, allocation.device.device
         source = device if spec.per_device_node_selection else spec
         if source.node_name is not None or device.binds_to_node:
-            name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
-            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(name,)),))
+            name = model.NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+            return model.NodeSelector(
+                node_selector_terms=(model.NodeSelectorTerm(match_fields=(name,)),)
+            )
         if source.node_selector is None:
             continue
         terms = source.node_selector.node_selector_terms
@@ -125,12 +117,12 @@ def _node_selector(
         _add(expressions, terms[0].match_expressions)
     if not fields and not expressions:
         return None
-    term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
-    return NodeSelector(node_selector_terms=(term,))
+    term = model.NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
+    return model.NodeSelector(node_selector_terms=(term,))
 
 
 def _add(
-    requirements: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]
+    requirements: list[model.NodeSelectorRequirement], more: Sequence[model.NodeSelectorRequirement]
 ) -> None:
     present = {
         (requirement.key, requirement.operator, frozenset(requirement.values))

@@ -11,29 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from policy_sched import model
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.framework import SUCCESS, Code, Handle, PendingStatus, Status
-from policy_sched.model import (
-    AllocationResult,
-    DeviceRequestAllocationResult,
-    PodInfo,
-    ResourceClaim,
-    nanoseconds,
-)
-from policy_sched.plugins.dynamicresources.claim_writes import (
-    Run,
-    Writing,
-    creation,
-    mapping,
-    written,
-)
+from policy_sched.plugins.dynamicresources import claim_writes, resource_claims
 from policy_sched.plugins.dynamicresources.extended_resources import IN_MEMORY, Variant
-from policy_sched.plugins.dynamicresources.resource_claims import (
-    ResourceClaims,
-    is_reserved,
-    key_of,
-    uid_of,
-)
 
 
 class BindingError(PolicySchedError):
@@ -49,14 +31,14 @@ class Readiness(Enum):
     TIMED_OUT = "timed out"
 
 
-def conditional(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+def conditional(claim: model.ResourceClaim) -> list[model.DeviceRequestAllocationResult]:
     """Return the devices of a claim that have binding conditions."""
     allocation = claim.status.allocation
     results = () if allocation is None else allocation.devices.results
     return [result for result in results if result.binding_conditions]
 
 
-def check(claim: ResourceClaim) -> bool:
+def check(claim: model.ResourceClaim) -> bool:
     """Tell whether all binding conditions of a claim hold. Raises BindingError for a failed one."""
     if claim.status.allocation is None:
         return False
@@ -77,7 +59,7 @@ def check(claim: ResourceClaim) -> bool:
 
 
 def _conditions(
-    claim: ResourceClaim, result: DeviceRequestAllocationResult
+    claim: model.ResourceClaim, result: model.DeviceRequestAllocationResult
 ) -> Iterator[tuple[str, tuple[str, str, str]]]:
     for device in claim.status.devices:
         if (device.driver, device.pool, device.device) == (
@@ -89,17 +71,17 @@ def _conditions(
                 yield condition.type, (condition.status, condition.reason, condition.message)
 
 
-def timed_out(claim: ResourceClaim, now: int, timeout: int) -> bool:
+def timed_out(claim: model.ResourceClaim, now: int, timeout: int) -> bool:
     """Tell whether a claim has waited for longer than the time-out, both in nanoseconds."""
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None:
         return False
     if all(result.binding_conditions is None for result in allocation.devices.results):
         return False
-    return nanoseconds(allocation.allocation_timestamp) + timeout < now
+    return model.nanoseconds(allocation.allocation_timestamp) + timeout < now
 
 
-def readiness(claim: ResourceClaim, now: int, timeout: int) -> Readiness:
+def readiness(claim: model.ResourceClaim, now: int, timeout: int) -> Readiness:
     """Return whether an allocated claim can be used now."""
     try:
         if check(claim):
@@ -124,26 +106,28 @@ class Reservation:
     """The claims of a pod that was reserved, and what they got."""
 
     pod: str
-    user: list[ResourceClaim]
-    extended_claim: ResourceClaim | None = None
+    user: list[model.ResourceClaim]
+    extended_claim: model.ResourceClaim | None = None
     variant: Variant | None = None
     """The node's claim for extended resources."""
     shared: bool = False
     """Whether other pods of its group may have reserved the same allocations: any writes them."""
-    _results: dict[str, tuple[ResourceClaim, AllocationResult]] = field(default_factory=dict)
+    _results: dict[str, tuple[model.ResourceClaim, model.AllocationResult]] = field(
+        default_factory=dict
+    )
 
-    def add(self, claim: ResourceClaim, result: AllocationResult) -> None:
+    def add(self, claim: model.ResourceClaim, result: model.AllocationResult) -> None:
         """Note what a claim got."""
-        self._results[uid_of(claim)] = claim, result
+        self._results[resource_claims.uid_of(claim)] = claim, result
 
     @property
-    def results(self) -> Collection[tuple[ResourceClaim, AllocationResult]]:
+    def results(self) -> Collection[tuple[model.ResourceClaim, model.AllocationResult]]:
         """What claims got."""
         return self._results.values()
 
-    def result(self, claim: ResourceClaim) -> AllocationResult | None:
+    def result(self, claim: model.ResourceClaim) -> model.AllocationResult | None:
         """Return what a claim got; None if it was allocated before."""
-        claim_result = self._results.get(uid_of(claim))
+        claim_result = self._results.get(resource_claims.uid_of(claim))
         return None if claim_result is None else claim_result[1]
 
 
@@ -162,16 +146,20 @@ class ClaimCounts:
 class Binding:
     """Writes reservations. ``timeout``: how long conditions may take, in nanoseconds."""
 
-    def __init__(self, handle: Handle, claims: ResourceClaims, timeout: int) -> None:
+    def __init__(
+        self, handle: Handle, claims: resource_claims.ResourceClaims, timeout: int
+    ) -> None:
         self._handle = handle
         self._claims = claims
         self._timeout = timeout
         self._counts = handle.shared(ClaimCounts)
 
-    def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
+    def bind(
+        self, reservation: Reservation, pod: model.PodInfo, node: str
+    ) -> Status | PendingStatus:
         """Write everything; the status comes when all is written and all conditions hold."""
         writing = self._write(reservation, pod)
-        first = Run(self._handle.client, writing).start()
+        first = claim_writes.Run(self._handle.client, writing).start()
         if isinstance(first, Status):
             return first if not first.ok else self._await(reservation, pod, node)
         waiting: list[PendingStatus] = []
@@ -189,20 +177,20 @@ class Binding:
 
         return PendingStatus(poll)
 
-    def _write(self, reservation: Reservation, pod: PodInfo) -> Writing[Status]:
+    def _write(self, reservation: Reservation, pod: model.PodInfo) -> claim_writes.Writing[Status]:
         try:
             for index, claim in enumerate(reservation.user):
-                if claim.status.reserved_for and is_reserved(claim, pod):
+                if claim.status.reserved_for and resource_claims.is_reserved(claim, pod):
                     continue
                 # Once it is written, it is in flight for no pod that shares it.
                 try:
-                    current = self._claims.get(*key_of(claim)) or claim
-                    if current.status.reserved_for and is_reserved(current, pod):
+                    current = self._claims.get(*resource_claims.key_of(claim)) or claim
+                    if current.status.reserved_for and resource_claims.is_reserved(current, pod):
                         reservation.user[index] = current  # the pod names it twice
                         continue
                     result = reservation.result(claim)
                     now = self._handle.now()
-                    claim_written = yield from written(
+                    claim_written = yield from claim_writes.written(
                         current, pod, result, now, reservation.shared
                     )
                     self._claims.assume(claim_written)
@@ -216,7 +204,9 @@ class Binding:
             return Status(Code.ERROR, (str(error),))
         return SUCCESS
 
-    def _write_extended_claim(self, reservation: Reservation, pod: PodInfo) -> Writing[None]:
+    def _write_extended_claim(
+        self, reservation: Reservation, pod: model.PodInfo
+    ) -> claim_writes.Writing[None]:
         """Make the claim for extended resources, and write it and the pod's status."""
         extended_claim, variant = reservation.extended_claim, reservation.variant
         assert extended_claim is not None, "there are extended resources"
@@ -228,35 +218,37 @@ class Binding:
         try:
             if extended_claim.metadata.name == IN_MEMORY:
                 try:
-                    made = yield creation(variant)
+                    made = yield claim_writes.creation(variant)
                 except ClusterError as error:
                     self._counts.creates[FAILURE] += 1
                     text = f"create claim for extended resources {pod.namespace}/: {error}"
                     raise ClusterError(text) from error
-                assert isinstance(made, ResourceClaim), "it was created"
+                assert isinstance(made, model.ResourceClaim), "it was created"
                 self._counts.creates[SUCCEEDED] += 1
             else:
                 made = extended_claim
             result = reservation.result(extended_claim)
-            claim_written = yield from written(made, pod, result, self._handle.now())
+            claim_written = yield from claim_writes.written(made, pod, result, self._handle.now())
             self._claims.assume(claim_written)
             reservation.extended_claim = claim_written
         finally:
             self._claims.release(extended_claim, pod)
         try:
-            yield mapping(pod, claim_written, variant)
+            yield claim_writes.mapping(pod, claim_written, variant)
         except ClusterError as error:
             text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
             raise ClusterError(text) from error
 
-    def _await(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
+    def _await(
+        self, reservation: Reservation, pod: model.PodInfo, node: str
+    ) -> Status | PendingStatus:
         """Wait until the devices' binding conditions hold."""
         claims = list(reservation.user)
         if reservation.extended_claim is not None and reservation.variant is not None:
             claims.append(reservation.extended_claim)
         if not any(map(conditional, claims)):
             return SUCCESS  # an allocation stays as it was written
-        claims = [self._claims.get(*key_of(claim)) or claim for claim in claims]
+        claims = [self._claims.get(*resource_claims.key_of(claim)) or claim for claim in claims]
         note = f"waiting for binding conditions for device on node {node}"
         self._handle.client.record_event(
             pod, "Normal", "BindingConditionsPending", "Scheduling", note
@@ -271,7 +263,9 @@ class Binding:
 
         return poll() or PendingStatus(poll)
 
-    def _count(self, claims: list[ResourceClaim], profile: str, result: str, begun: int) -> None:
+    def _count(
+        self, claims: list[model.ResourceClaim], profile: str, result: str, begun: int
+    ) -> None:
         """Count how the wait for the conditions of a pod's claims ended."""
         seconds = (self._handle.now() - begun) / 1e9
         for claim in claims:
@@ -281,7 +275,7 @@ class Binding:
             for device in () if allocation is None else allocation.devices.results:
                 self._counts.waits[profile, device.driver, result].append(seconds)
 
-    def _ready(self, claims: list[ResourceClaim], begun: int) -> tuple[str, Status] | None:
+    def _ready(self, claims: list[model.ResourceClaim], begun: int) -> tuple[str, Status] | None:
         """Return the result and the status, None while conditions are waited for.
 
         Whether a claim was allocated too long ago is looked at every five seconds.
@@ -290,7 +284,7 @@ class Binding:
         looked = begun + (now - begun) // POLL * POLL
         ready = True
         for claim in claims:
-            current = self._claims.get(*key_of(claim))
+            current = self._claims.get(*resource_claims.key_of(claim))
             if current is None:
                 return ERROR, Status(Code.ERROR, (f"claim {claim.metadata.name} is gone",))
             try:

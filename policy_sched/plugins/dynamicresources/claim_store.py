@@ -12,16 +12,10 @@ import msgspec
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import SUCCESS, Code, Status
 from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
-from policy_sched.plugins.dynamicresources import extended_resources
+from policy_sched.plugins.dynamicresources import extended_resources, resource_claims
 from policy_sched.plugins.dynamicresources.binding import conditional
 from policy_sched.plugins.dynamicresources.devices import node_selector_fault
 from policy_sched.plugins.dynamicresources.requests import ClaimPlan, claim_name
-from policy_sched.plugins.dynamicresources.resource_claims import (
-    ClaimError,
-    ResourceClaims,
-    claims_of,
-    uid_of,
-)
 
 UNRESOLVABLE: Final = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 MOST_SPECS: Final = 4096
@@ -72,7 +66,7 @@ class ClaimStores:
     def __init__(
         self,
         objects: ApiObjects,
-        claims: ResourceClaims,
+        claims: resource_claims.ResourceClaims,
         extended: extended_resources.ExtendedResources,
     ) -> None:
         self._objects = objects
@@ -104,8 +98,8 @@ class ClaimStores:
     def missing(self, pod: PodInfo) -> Status:
         """Return what keeps a pod from being tried at all, Success if nothing does."""
         try:
-            claims_of(pod, self._claims.get)
-        except ClaimError as error:
+            resource_claims.claims_of(pod, self._claims.get)
+        except resource_claims.ClaimError as error:
             return Status(UNRESOLVABLE, (str(error),))
         return SUCCESS
 
@@ -116,8 +110,8 @@ class ClaimStores:
     def _gather(self, pod: PodInfo) -> ClaimStore:
         store = ClaimStore(pod)
         try:
-            store.user = claims_of(pod, self._claims.get)
-        except ClaimError as error:
+            store.user = resource_claims.claims_of(pod, self._claims.get)
+        except resource_claims.ClaimError as error:
             store.status = Status(UNRESOLVABLE, (str(error),))
             return store
         served = self._served
@@ -139,7 +133,7 @@ class ClaimStores:
                 store.user[position] = pending
                 continue
             in_flight = self._claims.in_flight
-            if in_flight and uid_of(claim) in in_flight:  # mostly there are none
+            if in_flight and resource_claims.uid_of(claim) in in_flight:  # mostly there are none
                 name = claim_name(claim)
                 store.status = _no(f"resource claim {name} is in the process of being allocated")
                 return store

@@ -16,15 +16,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from policy_sched.framework import Handle, PodKey, Scope
-from policy_sched.language.values import (
-    NO_DEVICE,
-    AllocatedDeviceFacts,
-    AllocationFacts,
-    DeviceFacts,
-    QualifiedNames,
-    RequestFacts,
-    RuleError,
-)
+from policy_sched.language import values
 from policy_sched.model import Amount, ClusterEventWithHint, PodInfo, Quantity, units
 from policy_sched.plugins.dynamicresources.device_table import NodeDevice
 from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView
@@ -32,7 +24,7 @@ from policy_sched.plugins.dynamicresources.pools import Pool
 from policy_sched.plugins.dynamicresources.requests import ALL, AllocationError, Request
 
 Candidate: TypeAlias = tuple[DeviceView, Pool]
-Kept: TypeAlias = dict[int, tuple[DeviceFacts, "DeviceVerdict"]]
+Kept: TypeAlias = dict[int, tuple[values.DeviceFacts, "DeviceVerdict"]]
 _NO_SCORES: Final[Mapping[DeviceId, float]] = {}
 _MOST_RATED: Final = 200_000
 
@@ -52,7 +44,7 @@ class DeviceVerdict(msgspec.Struct, frozen=True):
         return f"{self.refused_by} ({self.message})" if said else self.refused_by
 
 
-Rate: TypeAlias = Callable[[RequestFacts, DeviceFacts], DeviceVerdict]
+Rate: TypeAlias = Callable[[values.RequestFacts, values.DeviceFacts], DeviceVerdict]
 
 
 class DeviceRules(Protocol):
@@ -83,8 +75,8 @@ class DeviceRules(Protocol):
 class RatedDevice(msgspec.Struct, frozen=True):
     """What rules say about a device for a request, and whether the request would get it."""
 
-    request: RequestFacts
-    device: DeviceFacts
+    request: values.RequestFacts
+    device: values.DeviceFacts
     verdict: DeviceVerdict
     chosen: bool
 
@@ -98,10 +90,12 @@ class Allocating(Protocol):
     claims_key: PodKey
     """What of a pod decides what it would get."""
 
-    def would_allocate(self, pod: PodInfo, row: int) -> AllocationFacts:
+    def would_allocate(self, pod: PodInfo, row: int) -> values.AllocationFacts:
         """Return what a pod would get on a row's node."""
 
-    def considered(self, pod: PodInfo, row: int) -> Iterator[tuple[RequestFacts, DeviceFacts]]:
+    def considered(
+        self, pod: PodInfo, row: int
+    ) -> Iterator[tuple[values.RequestFacts, values.DeviceFacts]]:
         """Yield a pod's requests with the devices of a row's node that rules are evaluated on."""
 
     def ranking(self, pod: PodInfo, row: int) -> Ranking | None:
@@ -209,7 +203,7 @@ class Ranking:
         return self._ratings.of((self._rules.key(self._pod), shape_of(request)))
 
     def _verdict(
-        self, request: Request, facts: RequestFacts, device: DeviceFacts, kept: Kept
+        self, request: Request, facts: values.RequestFacts, device: values.DeviceFacts, kept: Kept
     ) -> DeviceVerdict:
         entry = kept.get(id(device))
         if entry is not None and entry[0] is device:
@@ -218,14 +212,14 @@ class Ranking:
             if self._rater is None:
                 self._rater = self._rules.rater(self._pod, self._row)
             verdict = self._rater(facts, device)
-        except RuleError as error:
+        except values.RuleError as error:
             raise _failure(request, error) from None
         kept[id(device)] = device, verdict
         self._ratings.count += 1
         return verdict
 
 
-def _failure(request: Request, error: RuleError) -> AllocationError:
+def _failure(request: Request, error: values.RuleError) -> AllocationError:
     return AllocationError(f"claim {request.claim}, request {request.name}: {error}")
 
 
@@ -248,9 +242,9 @@ def _units(name: str, amount: Amount) -> int:
         return 0
 
 
-def as_facts(request: Request) -> RequestFacts:
+def as_facts(request: Request) -> values.RequestFacts:
     """Return a request as rules see it."""
-    return RequestFacts(
+    return values.RequestFacts(
         name=request.full_name,
         device_class_name=request.class_name,
         allocation_mode=request.mode,
@@ -282,16 +276,16 @@ class DeviceAllocation(Protocol):
 
 def allocation_facts(
     allocated: Sequence[Sequence[DeviceAllocation]], devices: Sequence[NodeDevice]
-) -> AllocationFacts:
+) -> values.AllocationFacts:
     """Return an allocation as rules see it; ``devices``: those of the node."""
     facts_by_id = {device.view.id: device.facts for device in devices}
-    return AllocationFacts(
+    return values.AllocationFacts(
         tuple(
-            AllocatedDeviceFacts(
+            values.AllocatedDeviceFacts(
                 request=device.request.full_name,
-                device=facts_by_id.get(device.device.id, NO_DEVICE),
+                device=facts_by_id.get(device.device.id, values.NO_DEVICE),
                 score=device.score,
-                consumed_capacity=QualifiedNames(
+                consumed_capacity=values.QualifiedNames(
                     device.device.id.driver,
                     {name: amount.units(name) for name, amount in (device.consumed or {}).items()},
                 ),

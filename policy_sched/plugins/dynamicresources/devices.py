@@ -15,24 +15,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from policy_sched import model
 from policy_sched.framework import UNITS, AttemptBudget
 from policy_sched.language import cel
 from policy_sched.language.cel import CelError, Record, device_record
 from policy_sched.language.syntax import ast, children
-from policy_sched.model import (
-    Amount,
-    CapacityRequestPolicy,
-    Device,
-    DeviceAttribute,
-    DeviceCapacity,
-    Format,
-    NodeSelector,
-    Quantity,
-    ResourceSlice,
-    nanos,
-    node_term,
-    quantity,
-)
 
 BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 
@@ -71,17 +58,17 @@ class DeviceView:
         "device", "id", "number", "selected", "shareable", "slice",
     )  # fmt: skip
 
-    def __init__(self, device: Device, whole: ResourceSlice) -> None:
+    def __init__(self, device: model.Device, whole: model.ResourceSlice) -> None:
         spec = whole.spec
         self.device = device
         self.slice = whole
         self.id = DeviceId(spec.driver, spec.pool.name, device.name)
         self.shareable = device.allow_multiple_allocations
         """Whether several claims may have it at the same time."""
-        self.capacity: Mapping[str, DeviceCapacity] = device.capacity
+        self.capacity: Mapping[str, model.DeviceCapacity] = device.capacity
         self.blocking = tuple(taint for taint in device.taints if taint.effect in BLOCKING)
         self.consumed_counters = tuple(
-            (counters.counter_set, name, nanos(counter.value))
+            (counters.counter_set, name, model.nanos(counter.value))
             for counters in device.consumes_counters
             for name, counter in counters.counters.items()
         )
@@ -151,11 +138,11 @@ class DeviceView:
         return device.all_nodes or selects(device.node_selector, node)
 
 
-def _may_fail(value: DeviceAttribute) -> bool:
+def _may_fail(value: model.DeviceAttribute) -> bool:
     return value.int_value is None and value.bool_value is None and value.string is None
 
 
-def as_record(driver: str, device: Device) -> Record:
+def as_record(driver: str, device: model.Device) -> Record:
     """Return a device as selectors see it. Raises CelError for attributes that have no value."""
     return device_record(
         driver,
@@ -165,7 +152,7 @@ def as_record(driver: str, device: Device) -> Record:
     )
 
 
-def _plain(value: DeviceAttribute) -> int | bool | str | tuple[str, str] | None:
+def _plain(value: model.DeviceAttribute) -> int | bool | str | tuple[str, str] | None:
     if value.version is not None:
         return ("version", value.version)
     for plain in (value.int_value, value.bool_value, value.string):
@@ -174,7 +161,7 @@ def _plain(value: DeviceAttribute) -> int | bool | str | tuple[str, str] | None:
     return None
 
 
-def _valued(value: DeviceAttribute) -> Value | None:
+def _valued(value: model.DeviceAttribute) -> Value | None:
     if value.string is not None:
         return "string", value.string
     if value.bool_value is not None:
@@ -185,23 +172,23 @@ def _valued(value: DeviceAttribute) -> Value | None:
 
 
 @lru_cache(maxsize=4096)
-def _terms(selector: NodeSelector) -> tuple[object, ...]:
-    return tuple(node_term(term) for term in selector.node_selector_terms)
+def _terms(selector: model.NodeSelector) -> tuple[object, ...]:
+    return tuple(model.node_term(term) for term in selector.node_selector_terms)
 
 
-def selects(selector: NodeSelector | None, node: NodeView) -> bool:
+def selects(selector: model.NodeSelector | None, node: NodeView) -> bool:
     """Tell whether a node selector takes a node. Raises ValueError if it cannot be read."""
     if selector is None:
         return False
     return any(callable(term) and term(node.labels, node.name) for term in _terms(selector))
 
 
-def parsed(whole: ResourceSlice) -> tuple[DeviceView, ...]:
+def parsed(whole: model.ResourceSlice) -> tuple[DeviceView, ...]:
     """Return the devices of a slice."""
     return tuple(DeviceView(device, whole) for device in whole.spec.devices)
 
 
-def node_selector_fault(selector: NodeSelector | None) -> str:
+def node_selector_fault(selector: model.NodeSelector | None) -> str:
     """Return why a node selector cannot be read, "" if it can."""
     if selector is None:
         return ""
@@ -217,8 +204,8 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 
 def consumption(
-    device: DeviceView, requests: Mapping[str, Amount], used: Mapping[str, int] | None
-) -> dict[str, Quantity] | None:
+    device: DeviceView, requests: Mapping[str, model.Amount], used: Mapping[str, int] | None
+) -> dict[str, model.Quantity] | None:
     """Return what a request takes of each capacity of a device; None if that is not to be had.
 
     ``used``: what others take already, in nano-units.
@@ -226,54 +213,54 @@ def consumption(
     if any(name not in device.capacity for name in requests):
         return None
     before = used or _NOTHING
-    amounts: dict[str, Quantity] = {}
+    amounts: dict[str, model.Quantity] = {}
     for name, capacity in device.capacity.items():
         consumed = _consumed(requests.get(name), capacity)
         if _violates(consumed, capacity.request_policy):
             return None
-        if before.get(name, 0) + consumed.nanos > quantity(capacity.value).nanos:
+        if before.get(name, 0) + consumed.nanos > model.quantity(capacity.value).nanos:
             return None
         amounts[name] = consumed
     return amounts
 
 
-def _consumed(request: Amount | None, capacity: DeviceCapacity) -> Quantity:
+def _consumed(request: model.Amount | None, capacity: model.DeviceCapacity) -> model.Quantity:
     policy = capacity.request_policy
     if request is None:
         default = None if policy is None else policy.default
-        return quantity(capacity.value if default is None else default)
-    requested = quantity(request)
+        return model.quantity(capacity.value if default is None else default)
+    requested = model.quantity(request)
     if policy is None:
         return requested
     limits = policy.valid_range
     if limits is not None:
-        least = quantity(limits.min or 0)
+        least = model.quantity(limits.min or 0)
         if requested.nanos < least.nanos:
             return least
         if limits.step is not None:
-            step = quantity(limits.step).value()
+            step = model.quantity(limits.step).value()
             over = requested.value() - least.value()
             steps = -(-over // step) if step else 0
-            return Quantity((least.value() + steps * step) * NANO, Format.BINARY_SI)
+            return model.Quantity((least.value() + steps * step) * NANO, model.Format.BINARY_SI)
         return requested
-    for valid in map(quantity, policy.valid_values):
+    for valid in map(model.quantity, policy.valid_values):
         if valid.nanos >= requested.nanos:
             return valid
     return requested
 
 
-def _violates(consumed: Quantity, policy: CapacityRequestPolicy | None) -> bool:
+def _violates(consumed: model.Quantity, policy: model.CapacityRequestPolicy | None) -> bool:
     if policy is None:
         return False
-    if policy.default is not None and quantity(policy.default).nanos == consumed.nanos:
+    if policy.default is not None and model.quantity(policy.default).nanos == consumed.nanos:
         return False
     limits = policy.valid_range
     if limits is not None:
-        if limits.max is not None and consumed.nanos > quantity(limits.max).nanos:
+        if limits.max is not None and consumed.nanos > model.quantity(limits.max).nanos:
             return True
-        step = 0 if limits.step is None else quantity(limits.step).value()
-        return bool(step and (consumed.value() - quantity(limits.min or 0).value()) % step)
-    values = [quantity(value).nanos for value in policy.valid_values]
+        step = 0 if limits.step is None else model.quantity(limits.step).value()
+        return bool(step and (consumed.value() - model.quantity(limits.min or 0).value()) % step)
+    values = [model.quantity(value).nanos for value in policy.valid_values]
     return bool(values) and consumed.nanos not in values
 
 

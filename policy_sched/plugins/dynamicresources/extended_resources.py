@@ -9,28 +9,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import Handle
-from policy_sched.model import (
-    DEVICE_CLASS_PREFIX,
-    ApiObject,
-    ClaimMeta,
-    ContainerExtendedResourceRequest,
-    ContainerSpec,
-    DeviceClaim,
-    DeviceClass,
-    DeviceRequest,
-    ExactDeviceRequest,
-    Node,
-    OwnerReference,
-    PodInfo,
-    ResourceClaim,
-    ResourceClaimSpec,
-    is_extended_resource,
-    is_sidecar,
-    nanoseconds,
-    quantity,
-)
 
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY: Final = "<extended-resources>"
@@ -47,57 +28,57 @@ class ExtendedResources:
 
     def __init__(self, handle: Handle) -> None:
         self._objects = objects = handle.objects
-        self._classes: dict[str, DeviceClass] = {}
-        for device_class in objects.of(DeviceClass):
+        self._classes: dict[str, model.DeviceClass] = {}
+        for device_class in objects.of(model.DeviceClass):
             self._seen(None, device_class)
-        objects.listen(DeviceClass, self._seen)
+        objects.listen(model.DeviceClass, self._seen)
 
     def class_of(self, resource: str) -> str | None:
         """Return the name of the class that serves a resource."""
         device_class = self._classes.get(resource)
         return None if device_class is None else device_class.metadata.name
 
-    def device_class(self, name: str) -> DeviceClass | None:
+    def device_class(self, name: str) -> model.DeviceClass | None:
         """Return a class by its own name."""
-        return self._objects.named(DeviceClass, "", name)
+        return self._objects.named(model.DeviceClass, "", name)
 
-    def names(self) -> Mapping[str, DeviceClass]:
+    def names(self) -> Mapping[str, model.DeviceClass]:
         """Return the resources that classes serve; the mapping follows events."""
         return self._classes
 
-    def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
-        before = old.spec.extended_resource_name if isinstance(old, DeviceClass) else None
-        if isinstance(new, DeviceClass):
+    def _seen(self, old: model.ApiObject | None, new: model.ApiObject | None) -> None:
+        before = old.spec.extended_resource_name if isinstance(old, model.DeviceClass) else None
+        if isinstance(new, model.DeviceClass):
             after = new.spec.extended_resource_name
             if old is not None and before == after:
                 return
             if before:
                 self._classes.pop(before, None)
             self._add(new, after)
-        elif isinstance(old, DeviceClass):
+        elif isinstance(old, model.DeviceClass):
             self._classes.pop(before or "", None)
-            self._classes.pop(DEVICE_CLASS_PREFIX + old.metadata.name, None)
+            self._classes.pop(model.DEVICE_CLASS_PREFIX + old.metadata.name, None)
 
-    def _add(self, device_class: DeviceClass, name: str | None) -> None:
+    def _add(self, device_class: model.DeviceClass, name: str | None) -> None:
         if name:
             winner = self._classes.get(name)
             if winner is not None and not _wins(device_class, winner):
                 return
             self._classes[name] = device_class
-        self._classes[DEVICE_CLASS_PREFIX + device_class.metadata.name] = device_class
+        self._classes[model.DEVICE_CLASS_PREFIX + device_class.metadata.name] = device_class
 
 
-def _wins(device_class: DeviceClass, other: DeviceClass) -> bool:
-    mine, its = (nanoseconds(c.metadata.creation_timestamp) for c in (device_class, other))
+def _wins(device_class: model.DeviceClass, other: model.DeviceClass) -> bool:
+    mine, its = (model.nanoseconds(c.metadata.creation_timestamp) for c in (device_class, other))
     return mine > its or (mine == its and device_class.metadata.name < other.metadata.name)
 
 
 def eligible(resource: str) -> bool:
     """Tell whether a class may serve a resource."""
-    return resource.startswith(DEVICE_CLASS_PREFIX) or is_extended_resource(resource)
+    return resource.startswith(model.DEVICE_CLASS_PREFIX) or model.is_extended_resource(resource)
 
 
-def wanted(pod: PodInfo, served: Mapping[str, DeviceClass]) -> bool:
+def wanted(pod: model.PodInfo, served: Mapping[str, model.DeviceClass]) -> bool:
     """Tell whether a pod requests a resource that a class serves."""
     requests = pod.requests
     if served.keys().isdisjoint(requests):
@@ -105,7 +86,7 @@ def wanted(pod: PodInfo, served: Mapping[str, DeviceClass]) -> bool:
     return any(amount and name in served and eligible(name) for name, amount in requests.items())
 
 
-def left_over(pod: PodInfo, claims: list[ResourceClaim]) -> ResourceClaim | None:
+def left_over(pod: model.PodInfo, claims: list[model.ResourceClaim]) -> model.ResourceClaim | None:
     """Return the claim for extended resources that was made for a pod in an earlier attempt."""
     for claim in claims:
         if claim.metadata.annotations.get(ANNOTATION) == "true" and any(
@@ -116,12 +97,12 @@ def left_over(pod: PodInfo, claims: list[ResourceClaim]) -> ResourceClaim | None
     return None
 
 
-def in_memory(pod: PodInfo) -> ResourceClaim:
+def in_memory(pod: model.PodInfo) -> model.ResourceClaim:
     """Return a claim that is made when its pod is bound, without requests."""
-    owner = OwnerReference(
+    owner = model.OwnerReference(
         api_version="v1", kind="Pod", name=pod.name, uid=pod.pod.metadata.uid, controller=True
     )
-    metadata = ClaimMeta(
+    metadata = model.ClaimMeta(
         name=IN_MEMORY,
         generate_name=f"{pod.name}-extended-resources-",
         namespace=pod.namespace,
@@ -129,29 +110,36 @@ def in_memory(pod: PodInfo) -> ResourceClaim:
         annotations={ANNOTATION: "true"},
         owner_references=(owner,),
     )
-    return ResourceClaim(api_version="resource.k8s.io/v1", kind="ResourceClaim", metadata=metadata)
+    return model.ResourceClaim(
+        api_version="resource.k8s.io/v1", kind="ResourceClaim", metadata=metadata
+    )
 
 
 class Variant(msgspec.Struct, frozen=True):
     """The claim for extended resources as one node needs it, and what each request serves."""
 
-    claim: ResourceClaim
-    mappings: tuple[ContainerExtendedResourceRequest, ...]
+    claim: model.ResourceClaim
+    mappings: tuple[model.ContainerExtendedResourceRequest, ...]
 
 
-def variant(extended_claim: ResourceClaim, pod: PodInfo, classes: Mapping[str, str]) -> Variant:
+def variant(
+    extended_claim: model.ResourceClaim, pod: model.PodInfo, classes: Mapping[str, str]
+) -> Variant:
     """Return the claim for the resources that are served by devices: the class of each by name."""
-    requests: dict[str, ExactDeviceRequest] = {}
-    mappings: list[ContainerExtendedResourceRequest] = []
+    requests: dict[str, model.ExactDeviceRequest] = {}
+    mappings: list[model.ContainerExtendedResourceRequest] = []
     for resource in sorted(classes):
         _serve(resource, classes[resource], pod, requests, mappings)
-    ordered = tuple(DeviceRequest(name=n, exactly=requests[n]) for n in sorted(requests))
-    spec = ResourceClaimSpec(devices=DeviceClaim(requests=ordered))
+    ordered = tuple(model.DeviceRequest(name=n, exactly=requests[n]) for n in sorted(requests))
+    spec = model.ResourceClaimSpec(devices=model.DeviceClaim(requests=ordered))
     return Variant(replace(extended_claim, spec=spec), tuple(mappings))
 
 
 def variant_on(
-    node: Node, extended_claim: ResourceClaim, pod: PodInfo, extended: ExtendedResources
+    node: model.Node,
+    extended_claim: model.ResourceClaim,
+    pod: model.PodInfo,
+    extended: ExtendedResources,
 ) -> Variant | None:
     """Return the claim for what devices serve on a node; None if there is nothing.
 
@@ -166,7 +154,7 @@ def variant_on(
             continue
         device_class = extended.class_of(resource)
         there = allocatable.get(resource)
-        if device_class is not None and (there is None or quantity(there).nanos == 0):
+        if device_class is not None and (there is None or model.quantity(there).nanos == 0):
             served[resource] = device_class
         elif there is None:
             raise ExtendedResourceError("cannot fit resource")
@@ -185,13 +173,13 @@ class _Request:
 def _serve(
     resource: str,
     device_class: str,
-    pod: PodInfo,
-    requests: dict[str, ExactDeviceRequest],
-    mappings: list[ContainerExtendedResourceRequest],
+    pod: model.PodInfo,
+    requests: dict[str, model.ExactDeviceRequest],
+    mappings: list[model.ContainerExtendedResourceRequest],
 ) -> None:
     """Add the requests for one resource, and which container uses which."""
     long_lived: list[_Request] = []
-    starting: list[tuple[int, ContainerSpec, int]] = []
+    starting: list[tuple[int, model.ContainerSpec, int]] = []
     for index, container, short in _containers(pod):
         count = _count(container, resource)
         if not count:
@@ -223,36 +211,36 @@ def _serve(
             mappings[position] = replace(mappings[position], request_name=largest.name)
         long_lived.append(largest)
     for request in long_lived:
-        requests[request.name] = ExactDeviceRequest(
+        requests[request.name] = model.ExactDeviceRequest(
             device_class_name=device_class, allocation_mode=_EXACT_COUNT, count=request.count
         )
 
 
-def _containers(pod: PodInfo) -> Iterator[tuple[int, ContainerSpec, bool]]:
+def _containers(pod: model.PodInfo) -> Iterator[tuple[int, model.ContainerSpec, bool]]:
     """Yield containers with their index, and whether they end before the pod runs."""
     spec = pod.pod.spec
-    yield from ((i, c, not is_sidecar(c)) for i, c in enumerate(spec.init_containers))
+    yield from ((i, c, not model.is_sidecar(c)) for i, c in enumerate(spec.init_containers))
     first = len(spec.init_containers)
     yield from ((first + i, c, False) for i, c in enumerate(spec.containers))
 
 
-def _count(container: ContainerSpec, resource: str) -> int:
+def _count(container: model.ContainerSpec, resource: str) -> int:
     amount = container.resources.requests.get(resource)
     if amount is None:
         return 0
-    exact = quantity(amount)
+    exact = model.quantity(amount)
     whole, rest = divmod(exact.nanos, 10**9)
     return whole if not rest and 0 < whole <= _MAX else 0
 
 
-def _name(index: int, container: ContainerSpec, resource: str) -> str:
+def _name(index: int, container: model.ContainerSpec, resource: str) -> str:
     position = sorted(container.resources.requests).index(resource)
     return f"container-{index}-request-{position}"
 
 
 def _mapping(
-    container: ContainerSpec, resource: str, request: str
-) -> ContainerExtendedResourceRequest:
-    return ContainerExtendedResourceRequest(
+    container: model.ContainerSpec, resource: str, request: str
+) -> model.ContainerExtendedResourceRequest:
+    return model.ContainerExtendedResourceRequest(
         container_name=container.name, resource_name=resource, request_name=request
     )

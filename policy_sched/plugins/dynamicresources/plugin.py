@@ -24,28 +24,11 @@ from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import NO_CODE, SKIP, SUCCESS, Code, Status
 from policy_sched.language import values
+from policy_sched.plugins.dynamicresources import claim_writes, device_rules, resource_claims
 from policy_sched.plugins.dynamicresources.allocation_result import allocation_result
 from policy_sched.plugins.dynamicresources.binding import Binding, Reservation
 from policy_sched.plugins.dynamicresources.claim_columns import ClaimColumns, Statuses
 from policy_sched.plugins.dynamicresources.claim_store import MOST_SPECS, ClaimStore, ClaimStores
-from policy_sched.plugins.dynamicresources.claim_writes import (
-    DEALLOCATED,
-    FINALIZER,
-    Run,
-    deletion,
-    drop,
-    given_back,
-    unreservation,
-    with_finalizers,
-)
-from policy_sched.plugins.dynamicresources.device_rules import (
-    Allocations,
-    DeviceRules,
-    Ranking,
-    RatedDevice,
-    allocation_facts,
-    as_facts,
-)
 from policy_sched.plugins.dynamicresources.devices import NodeView as DeviceNode
 from policy_sched.plugins.dynamicresources.extended_resources import (
     IN_MEMORY,
@@ -54,14 +37,6 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
 )
 from policy_sched.plugins.dynamicresources.node_search import NOT_AVAILABLE, TIMED_OUT, NodeSearch
 from policy_sched.plugins.dynamicresources.requests import AllocationError
-from policy_sched.plugins.dynamicresources.resource_claims import (
-    ClaimError,
-    Lookup,
-    ResourceClaims,
-    claims_of,
-    is_reserved,
-    uid_of,
-)
 
 _NOTHING_NEW: Final = "no new claims to deallocate"
 _PASSED: Final = framework.PreFilterResult()
@@ -95,7 +70,7 @@ class DynamicResources:
         self,
         args: Mapping[str, object],
         handle: framework.Handle,
-        rules: DeviceRules | None = None,
+        rules: device_rules.DeviceRules | None = None,
         serves: tuple[str, str] | None = None,
     ) -> None:
         """Take the rules over devices of a profile; ``serves``: the profile, and their hash."""
@@ -106,7 +81,7 @@ class DynamicResources:
         )
         """How far a change can reach what a pod gets on a node."""
         self._table = handle.nodes
-        self._claims = handle.shared(ResourceClaims)
+        self._claims = handle.shared(resource_claims.ResourceClaims)
         self._extended = handle.shared(ExtendedResources)
         self.claims_key = framework.PodKey(self._claims_key, "may_use_devices")
         """What of a pod decides what its claims get on a node."""
@@ -120,7 +95,7 @@ class DynamicResources:
             rules,
         )
         if serves is not None:
-            handle.shared(Allocations).put(*serves, self)
+            handle.shared(device_rules.Allocations).put(*serves, self)
         self._binding = Binding(
             handle, self._claims, _duration(args.get("bindingTimeout"), 600 * model.SECOND)
         )
@@ -240,13 +215,16 @@ class DynamicResources:
         free = [
             claim
             for claim in store.user
-            if uid_of(claim) in unavailable
+            if resource_claims.uid_of(claim) in unavailable
             and all(user.uid == pod.uid for user in claim.status.reserved_for)
         ]
         if not free:
             return _done("still not schedulable")
         claim = free[0] if len(free) == 1 else self._handle.random.choice(free)
-        return _done(DEALLOCATED, Run(self._handle.client, given_back(claim, pod)).start)
+        return _done(
+            claim_writes.DEALLOCATED,
+            claim_writes.Run(self._handle.client, claim_writes.given_back(claim, pod)).start,
+        )
 
     @framework.hookimpl
     def pre_score(self, pod: model.PodInfo) -> Status:
@@ -345,7 +323,11 @@ class DynamicResources:
         except (AllocationError, ExtendedResourceError):
             return values.NO_ALLOCATION
         devices = self._claims.node_devices.on(row)
-        return values.NO_ALLOCATION if got is None else allocation_facts(got.devices, devices)
+        return (
+            values.NO_ALLOCATION
+            if got is None
+            else device_rules.allocation_facts(got.devices, devices)
+        )
 
     def considered(
         self, pod: model.PodInfo, row: int
@@ -371,13 +353,13 @@ class DynamicResources:
                 for device in self._claims.node_devices.on(row):
                     free = request.admin_access or device.view.id not in in_use
                     if free and request.selects(device.view, view, self._claims.selectors):
-                        yield as_facts(request), device.facts
+                        yield device_rules.as_facts(request), device.facts
 
-    def ranking(self, pod: model.PodInfo, row: int) -> Ranking | None:
+    def ranking(self, pod: model.PodInfo, row: int) -> device_rules.Ranking | None:
         """Return what rules make of the devices of a row's node, None without rules."""
         return self._search.begin(self._claim_stores.of(pod)).ranking(row)
 
-    def rated(self, pod: model.PodInfo, row: int) -> list[RatedDevice]:
+    def rated(self, pod: model.PodInfo, row: int) -> list[device_rules.RatedDevice]:
         """Return what rules say about the devices of a row's node; nothing without rules."""
         if self._rules is None:
             return []
@@ -388,7 +370,9 @@ class DynamicResources:
         try:
             rate = self._rules.rater(pod, row)
             return [
-                RatedDevice(request, device, rate(request, device), (request.name, device) in got)
+                device_rules.RatedDevice(
+                    request, device, rate(request, device), (request.name, device) in got
+                )
                 for request, device in self.considered(pod, row)
             ]
         except values.RuleError:
@@ -407,8 +391,12 @@ class DynamicResources:
         for claim in reservation.user:
             self._claims.release(claim, pod)
             current = self._claims.get(claim.metadata.namespace, claim.metadata.name)
-            if current is not None and current.status.allocation and is_reserved(current, pod):
-                drop(client, unreservation(current, pod), self._assume)
+            if (
+                current is not None
+                and current.status.allocation
+                and resource_claims.is_reserved(current, pod)
+            ):
+                claim_writes.drop(client, claim_writes.unreservation(current, pod), self._assume)
         extended_claim = reservation.extended_claim
         if extended_claim is not None:
             self._claims.release(extended_claim, pod)
@@ -424,14 +412,18 @@ class DynamicResources:
         client = self._handle.client
         current = self._claims.get(claim.metadata.namespace, claim.metadata.name) or claim
         left = tuple(
-            finalizer for finalizer in current.metadata.finalizers if finalizer != FINALIZER
+            finalizer
+            for finalizer in current.metadata.finalizers
+            if finalizer != claim_writes.FINALIZER
         )
 
         def delete(_response: model.ApiObject | None) -> None:
-            drop(client, deletion(current), lambda _: self._claims.forget(current))
+            claim_writes.drop(
+                client, claim_writes.deletion(current), lambda _: self._claims.forget(current)
+            )
 
         if left != current.metadata.finalizers:
-            drop(client, with_finalizers(current, left), delete)
+            claim_writes.drop(client, claim_writes.with_finalizers(current, left), delete)
         else:
             delete(None)
 
@@ -467,8 +459,8 @@ def _reserved_form(
     claim: model.ResourceClaim, result: model.AllocationResult
 ) -> model.ResourceClaim:
     finalizers = claim.metadata.finalizers
-    if FINALIZER not in finalizers:
-        finalizers = (*finalizers, FINALIZER)
+    if claim_writes.FINALIZER not in finalizers:
+        finalizers = (*finalizers, claim_writes.FINALIZER)
     return replace(
         claim,
         metadata=replace(claim.metadata, finalizers=finalizers),
@@ -498,7 +490,7 @@ _NODE: Final = (
 )
 
 
-def _events(lookup: Lookup) -> tuple[model.ClusterEventWithHint, ...]:
+def _events(lookup: resource_claims.Lookup) -> tuple[model.ClusterEventWithHint, ...]:
     """Return what can make a rejected pod fit, with hints; ``lookup`` finds claims."""
 
     def claim_changed(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
@@ -506,13 +498,13 @@ def _events(lookup: Lookup) -> tuple[model.ClusterEventWithHint, ...]:
         if not isinstance(new, model.ResourceClaim):
             raise PluginError(f"expected a ResourceClaim, got {type(new).__name__}")
         try:
-            claims = claims_of(pod, lookup)
-        except ClaimError:
+            claims = resource_claims.claims_of(pod, lookup)
+        except resource_claims.ClaimError:
             return model.QueueingHint.SKIP
         before = old if isinstance(old, model.ResourceClaim) else None
         if before is not None and before.status.allocation and not new.status.allocation:
             return model.QueueingHint.QUEUE
-        if all(uid_of(claim) != uid_of(new) for claim in claims):
+        if all(resource_claims.uid_of(claim) != resource_claims.uid_of(new) for claim in claims):
             return model.QueueingHint.SKIP
         return (
             model.QueueingHint.SKIP
@@ -525,8 +517,8 @@ def _events(lookup: Lookup) -> tuple[model.ClusterEventWithHint, ...]:
         if not isinstance(new, model.PodInfo) or new.uid != pod.uid:
             return model.QueueingHint.SKIP
         try:
-            claims_of(new, lookup)
-        except ClaimError:
+            resource_claims.claims_of(new, lookup)
+        except resource_claims.ClaimError:
             return model.QueueingHint.SKIP
         return model.QueueingHint.QUEUE
 

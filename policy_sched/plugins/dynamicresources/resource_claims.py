@@ -13,22 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from policy_sched import model
 from policy_sched.cluster.tables import DYNAMIC, Devices
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import Handle
 from policy_sched.language.values import DeviceFacts
-from policy_sched.model import (
-    AllocationResult,
-    ApiObject,
-    DeviceClass,
-    Node,
-    PodInfo,
-    PodResourceClaim,
-    ResourceClaim,
-    ResourceSlice,
-    before_and_after,
-    nanos,
-)
 from policy_sched.plugins.dynamicresources.device_table import DeviceTable, NodeDevices
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceId,
@@ -41,7 +30,7 @@ from policy_sched.plugins.dynamicresources.extended_resources import ExtendedRes
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
 from policy_sched.plugins.dynamicresources.requests import claim_name
 
-Lookup = Callable[[str, str], ResourceClaim | None]
+Lookup = Callable[[str, str], model.ResourceClaim | None]
 """Finds a claim by namespace and name."""
 
 
@@ -49,7 +38,7 @@ class ClaimError(PolicySchedError):
     """A claim of a pod that cannot be used (yet)."""
 
 
-def claims_of(pod: PodInfo, lookup: Lookup) -> list[ResourceClaim]:
+def claims_of(pod: model.PodInfo, lookup: Lookup) -> list[model.ResourceClaim]:
     """Return the claims of a pod in order. Raises ClaimError with the first thing wrong."""
     claims = []
     for entry in pod.pod.spec.resource_claims:
@@ -70,7 +59,7 @@ def claims_of(pod: PodInfo, lookup: Lookup) -> list[ResourceClaim]:
     return claims
 
 
-def _name(pod: PodInfo, entry: PodResourceClaim) -> str | None:
+def _name(pod: model.PodInfo, entry: model.PodResourceClaim) -> str | None:
     """Return the name of the claim of an entry, None where none is needed. Raises ClaimError."""
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
@@ -85,13 +74,13 @@ def _name(pod: PodInfo, entry: PodResourceClaim) -> str | None:
     raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
 
 
-def is_owned(claim: ResourceClaim, pod: PodInfo) -> bool:
+def is_owned(claim: model.ResourceClaim, pod: model.PodInfo) -> bool:
     """Tell whether a claim was made for a pod."""
     uid = pod.pod.metadata.uid
     return any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references)
 
 
-def is_reserved(claim: ResourceClaim, pod: PodInfo) -> bool:
+def is_reserved(claim: model.ResourceClaim, pod: model.PodInfo) -> bool:
     """Tell whether a pod may use a claim already."""
     return any(user.uid == pod.uid for user in claim.status.reserved_for)
 
@@ -106,7 +95,7 @@ class _Use:
 
     devices: tuple[DeviceId, ...] = ()
     shares: tuple[tuple[DeviceId, Mapping[str, int]], ...] = ()
-    of: AllocationResult | None = None
+    of: model.AllocationResult | None = None
     """The allocation."""
 
 
@@ -142,7 +131,7 @@ def _count(counter: Counter[DeviceId], device: DeviceId, sign: int) -> None:
         del counter[device]
 
 
-def _use(allocation: AllocationResult | None) -> _Use:
+def _use(allocation: model.AllocationResult | None) -> _Use:
     if allocation is None or not allocation.devices.results:
         return _NO_USE
     devices, shares = [], []
@@ -153,7 +142,7 @@ def _use(allocation: AllocationResult | None) -> _Use:
         if result.share_id is None:
             devices.append(device)
         else:
-            amounts = {name: nanos(value) for name, value in result.consumed_capacity.items()}
+            amounts = {name: model.nanos(value) for name, value in result.consumed_capacity.items()}
             shares.append((device, amounts))
     return _Use(tuple(devices), tuple(shares), allocation)
 
@@ -167,17 +156,17 @@ class ResourceClaims(Devices):
 
     def __init__(self, handle: Handle) -> None:
         self.version = 0
-        self.in_flight: dict[str, ResourceClaim] = {}
+        self.in_flight: dict[str, model.ResourceClaim] = {}
         self._reserved_by: dict[str, set[str]] = {}
         self._groups: dict[str, tuple[str, str]] = {}
         self._objects = handle.objects
         self._table = handle.nodes
-        self._assumed: dict[Key, ResourceClaim] = {}
+        self._assumed: dict[Key, model.ResourceClaim] = {}
         self._uses: dict[str, _Use] = {}
         self._allocated = _Allocated()
         self.classes_version = 0
         """Rises with every change of a device class."""
-        self.slices = SliceIndex(self._objects.of(ResourceSlice))
+        self.slices = SliceIndex(self._objects.of(model.ResourceSlice))
         """The devices of the cluster."""
         self.state = AllocatedState(
             self._allocated.devices, self._allocated.shared, self._allocated.consumed
@@ -192,41 +181,43 @@ class ResourceClaims(Devices):
         self._extended = handle.shared(ExtendedResources)
         self.resources = self._extended.names()  # a mapping that follows events
         self._table.devices = self
-        for claim in self._objects.of(ResourceClaim):
+        for claim in self._objects.of(model.ResourceClaim):
             self._changed(claim)
-        self._objects.listen(ResourceClaim, self._seen)
-        self._objects.listen(ResourceSlice, self._slice_seen)
-        self._objects.listen(DeviceClass, self._class_seen)
+        self._objects.listen(model.ResourceClaim, self._seen)
+        self._objects.listen(model.ResourceSlice, self._slice_seen)
+        self._objects.listen(model.DeviceClass, self._class_seen)
 
-    def get(self, namespace: str, name: str) -> ResourceClaim | None:
+    def get(self, namespace: str, name: str) -> model.ResourceClaim | None:
         """Return a claim as assumed, else as the API server has it, None if there is none."""
         assumed = self._assumed.get((namespace, name))
-        return assumed or self._objects.named(ResourceClaim, namespace, name)
+        return assumed or self._objects.named(model.ResourceClaim, namespace, name)
 
-    def all(self) -> list[ResourceClaim]:
+    def all(self) -> list[model.ResourceClaim]:
         """Return all claims."""
-        claims = {key_of(claim): claim for claim in self._objects.of(ResourceClaim)}
+        claims = {key_of(claim): claim for claim in self._objects.of(model.ResourceClaim)}
         return list({**claims, **self._assumed}.values())
 
-    def assumed(self) -> list[ResourceClaim]:
+    def assumed(self) -> list[model.ResourceClaim]:
         """Return the claims that the watch has not shown as they were written."""
         return list(self._assumed.values())
 
-    def assume(self, claim: ResourceClaim) -> None:
+    def assume(self, claim: model.ResourceClaim) -> None:
         """Take a claim as it was written, until the watch shows it or a newer one."""
-        shown = self._objects.named(ResourceClaim, *key_of(claim))
+        shown = self._objects.named(model.ResourceClaim, *key_of(claim))
         if shown is not None and not _newer(claim, shown):
             return
         self._assumed[key_of(claim)] = claim
         self._changed(claim)
 
-    def forget(self, claim: ResourceClaim) -> None:
+    def forget(self, claim: model.ResourceClaim) -> None:
         """A claim was deleted, or what was assumed of it does not hold."""
         key = key_of(claim)
         if self._assumed.pop(key, None) is not None:
-            self._changed(self._objects.named(ResourceClaim, *key), claim)
+            self._changed(self._objects.named(model.ResourceClaim, *key), claim)
 
-    def reserve(self, claim: ResourceClaim, pod: PodInfo, *, grouped: bool = False) -> None:
+    def reserve(
+        self, claim: model.ResourceClaim, pod: model.PodInfo, *, grouped: bool = False
+    ) -> None:
         """Note the allocation of a claim that a pod has reserved.
 
         ``grouped``: the pod is decided with its group, whose other pods may use the allocation.
@@ -239,14 +230,14 @@ class ResourceClaims(Devices):
             self.in_flight[uid] = claim
             self._changed(claim)
 
-    def pending(self, claim: ResourceClaim, pod: PodInfo) -> ResourceClaim | None:
+    def pending(self, claim: model.ResourceClaim, pod: model.PodInfo) -> model.ResourceClaim | None:
         """Return a claim with the allocation that another pod of the pod's group has reserved."""
         group = self._groups.get(uid_of(claim)) if pod.pod_group else None
         if group is None or group != (pod.namespace, pod.pod_group):
             return None
         return self.in_flight.get(uid_of(claim))
 
-    def release(self, claim: ResourceClaim, pod: PodInfo | None = None) -> None:
+    def release(self, claim: model.ResourceClaim, pod: model.PodInfo | None = None) -> None:
         """Forget a reserved allocation; there may be none.
 
         With ``pod`` it is kept as long as another pod has reserved it, too.
@@ -262,19 +253,21 @@ class ResourceClaims(Devices):
             self._groups.pop(uid, None)
             self._changed(self.get(*key_of(claim)), claim)
 
-    def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
+    def _seen(self, old: model.ApiObject | None, new: model.ApiObject | None) -> None:
         """The watch shows a claim, or that it has gone."""
         claim = old if new is None else new
-        assert isinstance(claim, ResourceClaim), "only claims are listened to"
+        assert isinstance(claim, model.ResourceClaim), "only claims are listened to"
         assumed = self._assumed.get(key_of(claim)) if self._assumed else None
         if assumed is not None and (new is None or not _newer(assumed, claim)):
             del self._assumed[key_of(claim)]
             assumed = None
-        if isinstance(old, ResourceClaim) and old.metadata.uid != claim.metadata.uid:
+        if isinstance(old, model.ResourceClaim) and old.metadata.uid != claim.metadata.uid:
             self._changed(None, old)
         self._changed(None if new is None else assumed or claim, claim)
 
-    def _changed(self, claim: ResourceClaim | None, was: ResourceClaim | None = None) -> None:
+    def _changed(
+        self, claim: model.ResourceClaim | None, was: model.ResourceClaim | None = None
+    ) -> None:
         """Count what a claim takes now; ``was`` names it if it is gone."""
         self.version += 1
         named = claim if was is None else was
@@ -305,14 +298,14 @@ class ResourceClaims(Devices):
             changed.update(device for claim_use in (use, before) for device, _ in claim_use.shares)
         self._note(changed)
 
-    def _slice_seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
+    def _slice_seen(self, old: model.ApiObject | None, new: model.ApiObject | None) -> None:
         """The watch shows a slice, or that it has gone."""
-        before, after = before_and_after(ResourceSlice, old, new)
+        before, after = model.before_and_after(model.ResourceSlice, old, new)
         names, gone = self.slices.change(before, after)
         self.devices.slices_changed(names, gone)
         self._table.refresh_devices()
 
-    def _class_seen(self, _old: ApiObject | None, _new: ApiObject | None) -> None:
+    def _class_seen(self, _old: model.ApiObject | None, _new: model.ApiObject | None) -> None:
         """The watch shows a device class, or that it has gone."""
         self.classes_version += 1
         self._table.refresh_devices()
@@ -334,12 +327,12 @@ class ResourceClaims(Devices):
         for row in sorted(rows):
             journal.append(row, DYNAMIC)
 
-    def facts_of(self, node: Node) -> list[DeviceFacts]:
+    def facts_of(self, node: model.Node) -> list[DeviceFacts]:
         """Return the devices of a node as rules see them."""
         row = self._table.row_of.get(node.metadata.name)
         return [] if row is None else [device.facts for device in self.node_devices.on(row)]
 
-    def amount(self, family: str, resource: str, node: Node) -> int:
+    def amount(self, family: str, resource: str, node: model.Node) -> int:
         """Return how many devices of a node serve an extended resource, or are in use of them."""
         name = self._extended.class_of(resource)
         served = None if name is None else self._extended.device_class(name)
@@ -365,18 +358,18 @@ class ResourceClaims(Devices):
             return False
 
 
-def key_of(claim: ResourceClaim) -> Key:
+def key_of(claim: model.ResourceClaim) -> Key:
     """Return namespace and name of a claim."""
     meta = claim.metadata
     return meta.namespace or "default", meta.name
 
 
-def uid_of(claim: ResourceClaim) -> str:
+def uid_of(claim: model.ResourceClaim) -> str:
     """Return what names a claim for ever; of a manifest without UID, namespace and name."""
     return claim.metadata.uid or "/".join(key_of(claim))
 
 
-def _newer(claim: ResourceClaim, other: ResourceClaim) -> bool:
+def _newer(claim: model.ResourceClaim, other: model.ResourceClaim) -> bool:
     """Tell whether a claim was written after another; without versions it was not."""
     mine, its = claim.metadata.resource_version, other.metadata.resource_version
     if mine.isdecimal() and its.isdecimal():

@@ -18,43 +18,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import model
 from policy_sched.cluster import ApiObjects
 from policy_sched.cluster.counts import ROW, Counts, Domain, PodCounts, PodMatch, SelectorIndex
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.model import (
-    HOSTNAME,
-    NAME_FIELD,
-    NOTHING,
-    ZONE,
-    ApiObject,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PodInfo,
-    ReplicaSet,
-    ReplicationController,
-    Requirement,
-    Selector,
-    Service,
-    SpreadConstraint,
-    SpreadConstraints,
-    StatefulSet,
-    Taint,
-    Toleration,
-    TopologySpreadConstraint,
-    equality_selector,
-    label_selector,
-    node_term,
-    requirement,
-    spread_constraints,
-)
 
-SYSTEM_DEFAULTS: Final = spread_constraints(
+SYSTEM_DEFAULTS: Final = model.spread_constraints(
     (
-        TopologySpreadConstraint(
-            max_skew=3, topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway"
+        model.TopologySpreadConstraint(
+            max_skew=3, topology_key=model.HOSTNAME, when_unsatisfiable="ScheduleAnyway"
         ),
-        TopologySpreadConstraint(
-            max_skew=5, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"
+        model.TopologySpreadConstraint(
+            max_skew=5, topology_key=model.ZONE, when_unsatisfiable="ScheduleAnyway"
         ),
     )
 )
@@ -70,8 +45,8 @@ class Constraint(msgspec.Struct, frozen=True):
     selector is empty, although an empty selector selects every pod, as in kube-scheduler.
     """
 
-    spread: SpreadConstraint
-    selector: Selector
+    spread: model.SpreadConstraint
+    selector: model.Selector
     match: PodMatch
 
 
@@ -85,8 +60,12 @@ class Constraints(msgspec.Struct, frozen=True):
 
 
 NONE: Final = Constraints()
-_CONTROLLERS: Final[tuple[type[ApiObject], ...]] = (ReplicationController, ReplicaSet, StatefulSet)
-_WORKLOADS: Final[tuple[type[ApiObject], ...]] = (Service, *_CONTROLLERS)
+_CONTROLLERS: Final[tuple[type[model.ApiObject], ...]] = (
+    model.ReplicationController,
+    model.ReplicaSet,
+    model.StatefulSet,
+)
+_WORKLOADS: Final[tuple[type[model.ApiObject], ...]] = (model.Service, *_CONTROLLERS)
 
 
 class ConstraintCache:
@@ -108,7 +87,7 @@ class ConstraintCache:
         self._own: dict[tuple[object, ...], Constraints] = {}
         self._default: dict[tuple[object, ...], Constraints] = {}
 
-    def of(self, pod: PodInfo) -> Constraints:
+    def of(self, pod: model.PodInfo) -> Constraints:
         """Return the constraints that apply to the pod."""
         if pod.pod.spec.topology_spread_constraints:
             own = pod.topology_spread
@@ -128,7 +107,7 @@ class ConstraintCache:
             constraints = self._default[key] = self._of_workload(pod)
         return constraints
 
-    def may_hold(self, pod: PodInfo) -> bool:
+    def may_hold(self, pod: model.PodInfo) -> bool:
         """Return quickly whether constraints may apply to the pod."""
         if pod.pod.spec.topology_spread_constraints:
             return True
@@ -136,7 +115,7 @@ class ConstraintCache:
             self._read_objects()
         return self._has_defaults and bool(self._workloads)
 
-    def _of_pod(self, pod: PodInfo, own: SpreadConstraints) -> Constraints:
+    def _of_pod(self, pod: model.PodInfo, own: model.SpreadConstraints) -> Constraints:
         reads_labels = any(c.match_label_keys for c in (*own.hard, *own.soft))
         key = (own, pod.namespace, pod.labels_key if reads_labels else ())
         constraints = self._own.get(key)
@@ -148,19 +127,19 @@ class ConstraintCache:
             constraints = self._own[key] = Constraints(hard, soft, True, own.error)
         return constraints
 
-    def _of_workload(self, pod: PodInfo) -> Constraints:
+    def _of_workload(self, pod: model.PodInfo) -> Constraints:
         selector = self._selector(pod)
         if not selector.requirements:
             return NONE
 
-        def bind(constraint: SpreadConstraint) -> Constraint:
+        def bind(constraint: model.SpreadConstraint) -> Constraint:
             return _counted(msgspec.structs.replace(constraint, selector=selector), pod.namespace)
 
         hard = tuple(bind(c) for c in self._defaults.hard)
         soft = tuple(bind(c) for c in self._defaults.soft)
         return Constraints(hard, soft, not self._system, self._defaults.error)
 
-    def _selector(self, pod: PodInfo) -> Selector:
+    def _selector(self, pod: model.PodInfo) -> model.Selector:
         """Return the selector of the pod's workload; empty if nothing selects the pod."""
         labels: dict[str, str] = {}
         services = self._services.get(pod.namespace)
@@ -169,45 +148,49 @@ class ConstraintCache:
                 labels.update(wanted)
         owner = pod.owner_key[:2]
         if owner == ("v1", "ReplicationController"):
-            controller = self._objects.named(ReplicationController, pod.namespace, pod.owner_name)
+            controller = self._objects.named(
+                model.ReplicationController, pod.namespace, pod.owner_name
+            )
             labels.update(controller.spec.selector if controller is not None else {})
-        selector = equality_selector(labels)
-        workload: ReplicaSet | StatefulSet | None = None
+        selector = model.equality_selector(labels)
+        workload: model.ReplicaSet | model.StatefulSet | None = None
         if owner == ("apps/v1", "ReplicaSet"):
-            workload = self._objects.named(ReplicaSet, pod.namespace, pod.owner_name)
+            workload = self._objects.named(model.ReplicaSet, pod.namespace, pod.owner_name)
         elif owner == ("apps/v1", "StatefulSet"):
-            workload = self._objects.named(StatefulSet, pod.namespace, pod.owner_name)
+            workload = self._objects.named(model.StatefulSet, pod.namespace, pod.owner_name)
         if workload is None:
             return selector
         try:
-            added = label_selector(workload.spec.selector)
+            added = model.label_selector(workload.spec.selector)
         except ValueError:
             return selector
-        return Selector(selector.requirements + added.requirements)
+        return model.Selector(selector.requirements + added.requirements)
 
     def _read_objects(self) -> None:
         """List services and workloads anew after a change."""
         self._version = self._objects.version
         self._default.clear()
         self._services.clear()
-        for service in self._objects.of(Service):
+        for service in self._objects.of(model.Service):
             if service.spec.selector:
                 namespace = service.metadata.namespace or "default"
                 index = self._services.setdefault(namespace, SelectorIndex())
-                index.add(equality_selector(service.spec.selector), service.spec.selector)
+                index.add(model.equality_selector(service.spec.selector), service.spec.selector)
         self._workloads = bool(self._services) or any(
             self._objects.live(kind) for kind in _CONTROLLERS
         )
 
 
-def _listed(args: Mapping[str, object]) -> SpreadConstraints:
+def _listed(args: Mapping[str, object]) -> model.SpreadConstraints:
     listed: Any = args.get("defaultConstraints") or ()
-    return spread_constraints(msgspec.convert(listed, tuple[TopologySpreadConstraint, ...]))
+    return model.spread_constraints(
+        msgspec.convert(listed, tuple[model.TopologySpreadConstraint, ...])
+    )
 
 
-def _counted(constraint: SpreadConstraint, namespace: str) -> Constraint:
+def _counted(constraint: model.SpreadConstraint, namespace: str) -> Constraint:
     selector = constraint.selector
-    counted = selector if selector.requirements else NOTHING
+    counted = selector if selector.requirements else model.NOTHING
     match = PodMatch(((frozenset((namespace,)), counted),), terminating=False)
     return Constraint(constraint, selector, match)
 
@@ -226,7 +209,7 @@ class NodeInclusion:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
 
-    def affinity(self, pod: PodInfo) -> Mask | None:
+    def affinity(self, pod: model.PodInfo) -> Mask | None:
         """Return the rows that the pod's node selector and required node affinity allow."""
         affinity = pod.node_affinity
         required = affinity is not None and affinity.required is not None
@@ -239,7 +222,7 @@ class NodeInclusion:
             mask &= self._terms(affinity.required.node_selector_terms)
         return mask
 
-    def taints(self, pod: PodInfo) -> Mask | None:
+    def taints(self, pod: model.PodInfo) -> Mask | None:
         """Return the rows without a taint that rejects the pod."""
         table = self._table
         ids = table.lookup(("taints",)).values[: table.n]
@@ -253,24 +236,24 @@ class NodeInclusion:
         )
         return None if borne.all() else borne[ids]
 
-    def _terms(self, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
+    def _terms(self, terms: tuple[model.NodeSelectorTerm, ...]) -> Mask:
         """Return the rows that one of the terms matches; empty and invalid terms match none."""
         included = np.zeros(self._table.n, np.bool_)
         for term in terms:
             try:
-                valid = node_term(term) is not None
+                valid = model.node_term(term) is not None
             except ValueError:
                 continue
             if valid:
                 mask = np.ones(self._table.n, np.bool_)
                 for r in term.match_expressions:
-                    mask &= self._meets(requirement(r.key, r.operator, r.values))
+                    mask &= self._meets(model.requirement(r.key, r.operator, r.values))
                 for r in term.match_fields:
                     mask &= self._field(r)
                 included |= mask
         return included
 
-    def _meets(self, r: Requirement) -> Mask:
+    def _meets(self, r: model.Requirement) -> Mask:
         codes = self._codes(r.key)
         if r.operator in ("In", "NotIn"):
             among = np.isin(codes, [self._table.strings.find(value) for value in r.values])
@@ -284,9 +267,9 @@ class NodeInclusion:
         met &= distinct != 0
         return met[inverse]
 
-    def _field(self, r: NodeSelectorRequirement) -> Mask:
+    def _field(self, r: model.NodeSelectorRequirement) -> Mask:
         wanted = r.operator == "In"
-        if r.key != NAME_FIELD:
+        if r.key != model.NAME_FIELD:
             return np.full(self._table.n, (r.values[0] == "") is wanted)
         names = self._table.lookup(("name",)).values[: self._table.n]
         same: Mask = names == self._table.strings.find(r.values[0])
@@ -297,7 +280,7 @@ class NodeInclusion:
         return codes
 
 
-def _bears(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+def _bears(tolerations: tuple[model.Toleration, ...], taint: model.Taint) -> bool:
     return taint.effect not in _KEEPS_OFF or any(
         toleration.tolerates(taint.key, taint.value, taint.effect) for toleration in tolerations
     )
@@ -361,7 +344,7 @@ class SpreadCounter:
         return mask
 
     def distribution(
-        self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]
+        self, pod: model.PodInfo, constraint: Constraint, keys: tuple[str, ...]
     ) -> Distribution:
         """Return the pods by domain over the rows with all labels ``keys`` that count."""
         domain = self._counts.domains.of(constraint.spread.topology_key)
@@ -379,7 +362,7 @@ class SpreadCounter:
         return Distribution(domain, included, totals, totals.data, counts, counts.version)
 
     def _rows(
-        self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...], domain: Domain
+        self, pod: model.PodInfo, constraint: Constraint, keys: tuple[str, ...], domain: Domain
     ) -> Included | None:
         if self._version != self._table.journal.nodes_version:
             self._version = self._table.journal.nodes_version

@@ -33,20 +33,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from yarl import URL
 
 from policy_sched.client.kube.auth import AccessError, Grant
-from policy_sched.client.kube.rest.sockets import (
-    READ_LENGTHS,
-    Response,
-    Socket,
-    disconnected,
-    read_header,
-)
+from policy_sched.client.kube.rest import sockets, transport
 from policy_sched.client.kube.rest.streams import Stream
-from policy_sched.client.kube.rest.transport import (
-    OutgoingRequest,
-    cannot_connect,
-    keep_alive,
-    not_trusted,
-)
 
 IDLE: Final = 15.0
 """Seconds for which an unused connection is kept (aiohttp's default)."""
@@ -60,11 +48,11 @@ HEADS: Final = 16
 """Heads of requests that are kept; tokens are renewed, and what went before is not needed."""
 
 
-Done = Callable[[Response | Exception], None]
+Done = Callable[[sockets.Response | Exception], None]
 """Told of the response, or of the reason that there is none."""
 
 
-class _Connection(Socket):
+class _Connection(sockets.Socket):
     """One connection, and the callbacks of its parser.
 
     ``freed`` is called when nothing is under way any more. ``together``: whether requests share it.
@@ -91,8 +79,8 @@ class _Connection(Socket):
         self._under_way: deque[tuple[float, Done]] = deque()
         """When each request is given up, by the event loop's time, and its callback."""
         self._unsent: list[bytes] = []
-        self._responses: list[Response] = []
-        self._response = Response()
+        self._responses: list[sockets.Response] = []
+        self._response = sockets.Response()
         self._pieces: list[bytes] = []
         self._length = 0
         self._framed = False
@@ -118,7 +106,7 @@ class _Connection(Socket):
         The caller calls `expire` at ``until``.
         """
         if not self._under_way:
-            self._response = Response()
+            self._response = sockets.Response()
             self.begun = self.reusable = False
         self._under_way.append((until, done))
         if not self._together:
@@ -192,21 +180,21 @@ class _Connection(Socket):
         elif responded:
             self._end(lambda _: aiohttp.ClientPayloadError("the connection was closed"))
         else:
-            self._end(lambda _: disconnected(error))
+            self._end(lambda _: sockets.disconnected(error))
 
     # httptools' callbacks.
 
     def on_message_begin(self) -> None:
         """A response begins; there is one for each request."""
-        self._response = Response()
+        self._response = sockets.Response()
         self._pieces = []
         self._length = 0
         self._framed = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep the headers that are read."""
-        if len(name) in READ_LENGTHS:
-            self._framed = read_header(self._response, name, value) or self._framed
+        if len(name) in sockets.READ_LENGTHS:
+            self._framed = sockets.read_header(self._response, name, value) or self._framed
 
     def on_headers_complete(self) -> None:
         """Note the status, and whether another request may follow."""
@@ -228,7 +216,7 @@ class _Connection(Socket):
         if self._response.status >= 200 and self._response.body is not None:
             self._join()
             self._responses.append(self._response)
-            self._response = Response()
+            self._response = sockets.Response()
 
     # Inside.
 
@@ -237,7 +225,9 @@ class _Connection(Socket):
         self._response.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _end(
-        self, failure: Callable[[float], Exception], told: Sequence[tuple[Done, Response]] = ()
+        self,
+        failure: Callable[[float], Exception],
+        told: Sequence[tuple[Done, sockets.Response]] = (),
     ) -> None:
         """Call back with responses, then all others, by their time, with what went wrong."""
         ended, self._under_way = self._under_way, deque()
@@ -299,11 +289,11 @@ class ConnectionPool:
 
     async def exchange(
         self,
-        sending: OutgoingRequest,
+        sending: transport.OutgoingRequest,
         grant: Grant,
         context: ssl.SSLContext | None,
         seconds: float,
-    ) -> Response:
+    ) -> sockets.Response:
         """Send a request and return the response.
 
         Raises Unreachable and AccessError if there is no connection, and what aiohttp raises.
@@ -332,7 +322,7 @@ class ConnectionPool:
 
     async def stream(
         self,
-        sending: OutgoingRequest,
+        sending: transport.OutgoingRequest,
         grant: Grant,
         context: ssl.SSLContext | None,
         silence: float,
@@ -356,7 +346,7 @@ class ConnectionPool:
 
     def begin(
         self,
-        sending: OutgoingRequest,
+        sending: transport.OutgoingRequest,
         grant: Grant,
         context: ssl.SSLContext | None,
         seconds: float,
@@ -395,7 +385,9 @@ class ConnectionPool:
 
     # Inside.
 
-    async def _connect(self, sending: OutgoingRequest, fresh: Socket, until: float) -> None:
+    async def _connect(
+        self, sending: transport.OutgoingRequest, fresh: sockets.Socket, until: float
+    ) -> None:
         """Open a connection. Raises Unreachable, AccessError and TimeoutError."""
         loop, server = asyncio.get_running_loop(), self._server
         host, port = server.host or "", server.port or 0
@@ -405,7 +397,7 @@ class ConnectionPool:
                 addresses = await self._addresses(loop, host, port)
                 sock = await start_connection(addresses, happy_eyeballs_delay=STAGGER, interleave=1)
                 try:
-                    keep_alive(sock)
+                    transport.keep_alive(sock)
                     await loop.create_connection(lambda: fresh, sock=sock)
                 except BaseException:
                     sock.close()
@@ -413,12 +405,12 @@ class ConnectionPool:
                 await fresh.connected()
         except TimeoutError as error:
             if not timeout.expired():  # the system's own
-                raise cannot_connect(sending, host, port, error) from None
+                raise transport.cannot_connect(sending, host, port, error) from None
             raise aiohttp.ConnectionTimeoutError(f"Connection timeout to host {server}") from None
         except ssl.SSLError as error:
-            raise not_trusted(sending, error) from None
+            raise transport.not_trusted(sending, error) from None
         except OSError as error:
-            raise cannot_connect(sending, host, port, error) from None
+            raise transport.cannot_connect(sending, host, port, error) from None
 
     async def _addresses(
         self, loop: asyncio.AbstractEventLoop, host: str, port: int
@@ -438,7 +430,7 @@ class ConnectionPool:
         if not lookup.cancelled():
             lookup.exception()  # those that wait for it raise it
 
-    def _encoded(self, sending: OutgoingRequest, grant: Grant) -> bytes:
+    def _encoded(self, sending: transport.OutgoingRequest, grant: Grant) -> bytes:
         key = sending.method, sending.content_type, grant.authorization
         head = self._heads.get(key)
         if head is None:
@@ -449,14 +441,14 @@ class ConnectionPool:
         data = sending.data or b""
         return b"%b%b%b%d\r\n\r\n%b" % (head[0], sending.path.encode(), head[1], len(data), data)
 
-    def _head(self, sending: OutgoingRequest, grant: Grant) -> tuple[bytes, bytes]:
+    def _head(self, sending: transport.OutgoingRequest, grant: Grant) -> tuple[bytes, bytes]:
         """Return what stands before the path, and between the path and the body's length."""
         lines = self._header_lines(sending, grant)
         start = f"{sending.method} {self._prefix}".encode()
         kind = f"Content-Type: {sending.content_type}"
         return start, f" HTTP/1.1\r\n{lines}{kind}\r\nContent-Length: ".encode()
 
-    def _header_lines(self, sending: OutgoingRequest, grant: Grant) -> str:
+    def _header_lines(self, sending: transport.OutgoingRequest, grant: Grant) -> str:
         """Return the headers of every request. Raises AccessError."""
         headers: list[tuple[str, str]] = [*self._headers]
         if grant.authorization:
@@ -512,8 +504,10 @@ class ConnectionPool:
             if not opened.done():
                 opened.set_result(None)
 
-    async def _responded(self, connection: _Connection, request: bytes, until: float) -> Response:
-        waiting: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    async def _responded(
+        self, connection: _Connection, request: bytes, until: float
+    ) -> sockets.Response:
+        waiting: asyncio.Future[sockets.Response] = asyncio.get_running_loop().create_future()
         self._send(connection, request, until, partial(_settle, waiting))
         return await waiting  # if it is cancelled, the response is awaited for those behind it
 
@@ -572,7 +566,9 @@ def _family(host: str) -> socket.AddressFamily | None:
     return socket.AF_INET if version == 4 else socket.AF_INET6  # IPv4
 
 
-def _settle(waiting: asyncio.Future[Response], response: Response | Exception) -> None:
+def _settle(
+    waiting: asyncio.Future[sockets.Response], response: sockets.Response | Exception
+) -> None:
     """End an exchange that is awaited."""
     if waiting.done():
         return
