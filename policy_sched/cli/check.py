@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -21,6 +21,9 @@ from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
 from policy_sched.profiles.load import files_of_ours
 from policy_sched.source import Marked
+
+if TYPE_CHECKING:
+    from policy_sched.cli.input.live_cluster import Definitions
 
 Output = Literal["text", "json", "github", "junit", "tap", "sarif", "gitlab"]
 
@@ -123,16 +126,23 @@ def _against(
     # API objects and the cluster take 50 ms to import.
     from policy_sched.cli.input.cluster_files import read_files  # noqa: PLC0415  see above
     from policy_sched.manifests import Manifests, load  # noqa: PLC0415  see above
+    from policy_sched.model import CustomObject  # noqa: PLC0415  see above
     from policy_sched.profiles.check import device_names, selectors_of, snapshot_of  # noqa: PLC0415  see above
     from policy_sched.profiles.reload import PolicyFiles  # noqa: PLC0415  see above
 
     custom = PolicyFiles(None, paths).input_kinds()
+    definitions: Definitions = {}
     if kubeconfig is None:
         manifests = load(snapshot, sys.stdin, custom=custom)
     else:
+        from policy_sched.cli.input.live_cluster import read_definitions  # noqa: PLC0415  see above
+
         manifests = Manifests(read_files((), kubeconfig=kubeconfig, custom=custom).objects, [])
+        further = [kind for kind, struct in custom.items() if struct is CustomObject]
+        definitions = read_definitions(kubeconfig, further) if further else {}
     diagnostics.write_hints(manifests.hints)
-    lint = None if manifests.diagnostics else snapshot_of(manifests.objects).lint
+    seen = snapshot_of(manifests.objects, definitions)
+    lint = None if manifests.diagnostics else seen.lint
     checkup = checked(lint, devices=device_names(manifests.objects))
     problems = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
     return replace(checkup, diagnostics=problems)

@@ -23,7 +23,7 @@ import yaml
 
 from policy_sched import __version__
 from policy_sched.client import kube
-from policy_sched.client.apimachinery import plural
+from policy_sched.client.apimachinery import DEFINITION, plural, resource as resource_of
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language import Input
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
@@ -167,11 +167,15 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
 def _reading(inputs: Iterable[Input]) -> Iterator[kube.Right]:
     """Yield the rights to read what inputs declare; a url needs none."""
     for given in inputs:
-        resource = given.plural or plural(given.kind)
+        kinds = given.plural or plural(given.kind)
         group = given.api_version.rpartition("/")[0]
         verbs = ("get", "list") if given.poll else ("get", "list", "watch")
         for verb in verbs if given.kind else ():
-            yield kube.Right(group, resource, verb, why="what inputs of policies declare")
+            yield kube.Right(group, kinds, verb, why="what inputs of policies declare")
+        definition, served = given.definition(plural(given.kind)), resource_of(DEFINITION)
+        for verb in ("list", "watch") if definition else ():
+            why = "whether schemas of inputs are still those of the policies"
+            yield kube.Right(served.group, served.plural, verb, why=why, only=definition)
 
 
 def _evicting(plans: Iterable[CompiledPlan]) -> Iterator[kube.Right]:
@@ -296,21 +300,26 @@ def access(
 
 def rules(rights: Iterable[kube.Right], lock: str = "") -> list[Plain]:
     """Return the rules that grant rights: resources with the same verbs together."""
-    verbs: dict[tuple[str, str, bool], set[str]] = {}
+    verbs: dict[tuple[str, str, str], set[str]] = {}
     for right in rights:
-        verbs.setdefault((right.group, right.resource, right.named), set()).add(right.verb)
-    together: dict[tuple[str, tuple[str, ...], bool], list[str]] = {}
-    for (group, resource, is_named), wanted in verbs.items():
+        name = lock if right.named else right.only
+        verbs.setdefault((right.group, right.resource, name), set()).add(right.verb)
+    names: dict[tuple[str, str, tuple[str, ...], bool], list[str]] = {}
+    for (group, resource, name), wanted in verbs.items():
         ordered = tuple(verb for verb in VERBS if verb in wanted)
-        together.setdefault((group, ordered, is_named), []).append(resource)
+        names.setdefault((group, resource, ordered, bool(name)), []).append(name)
+    together: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (group, resource, allowed, is_named), one_by_one in names.items():
+        only = tuple(sorted(one_by_one)) if is_named else ()
+        together.setdefault((group, allowed, only), []).append(resource)
     return [
         {
             "apiGroups": [group],
             "resources": sorted(resources),
-            **({"resourceNames": [lock]} if is_named else {}),
-            "verbs": list(ordered),
+            **({"resourceNames": list(only)} if only else {}),
+            "verbs": list(allowed),
         }
-        for (group, ordered, is_named), resources in sorted(together.items())
+        for (group, allowed, only), resources in sorted(together.items())
     ]
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.language.sections import (
+    SCHEMA_DIFFERS as SCHEMA_DIFFERS,
     BoundUnit as BoundUnit,
     Choice as Choice,
     CompiledAggregate as CompiledAggregate,
@@ -31,6 +32,7 @@ from policy_sched.language.sections import (
     StatedEvents as StatedEvents,
     Step as Step,
     Unit as Unit,
+    schema_hint as schema_hint,
 )
 from policy_sched.language.values import RuleError as RuleError
 

@@ -250,6 +250,7 @@ class PolicyCompiler:
             given.url,
             given.items,
             checked.plural,
+            given.schema is not None and not given.url,
         )
 
     def _quotas(self, given: diagnostics.QuotaRule[check.Checked]) -> CompiledQuotas | None:

@@ -292,11 +292,38 @@ class Input(msgspec.Struct, frozen=True):
     items: str = ""
     plural: str = ""
     """The resource of the kind, "" where no definition names it."""
+    custom: bool = False
+    """Whether a schema beside the policy gives the types, which the cluster's may differ from."""
+
+    @property
+    def object_kind(self) -> tuple[str, str]:
+        """The kind of its objects."""
+        return self.api_version, self.kind
+
+    def definition(self, plural: str = "") -> str:
+        """Return the name of the CustomResourceDefinition of its kind, "" if there is none.
+
+        ``plural``: the resource as the cluster names it, where the schema does not.
+        """
+        resource = self.plural or plural
+        group, _, _ = self.api_version.rpartition("/")
+        return f"{resource}.{group}" if self.custom and resource and group else ""
 
     @property
     def name(self) -> str:
         """The name by which rules read it."""
         return self.type.name.removeprefix("inputs.")
+
+
+SCHEMA_DIFFERS: Final = "PS804"
+"""Code of an input whose schema in the cluster differs from the policy's in what rules read."""
+
+
+def schema_hint(given: Input, file: str) -> str:
+    """Return how the schema of an input in ``file`` is made the cluster's."""
+    group = given.api_version.rpartition("/")[0]
+    name = given.definition() or f"NAME.{group}"
+    return f"take the cluster's: kubectl get crd {name} -o yaml > {file}, and check the policy"
 
 
 class CompiledAggregate(msgspec.Struct, frozen=True):

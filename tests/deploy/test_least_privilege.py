@@ -27,6 +27,7 @@ from policy_sched.instance.shadow.instance import ShadowOptions
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.embedded.apiserver.security.guarded import guarded
 from tests.embedded.apiserver.world import World
+from tests.instance.app import test_inputs
 from tests.instance.recording import Recording
 
 Plain = dict[str, Any]
@@ -323,6 +324,29 @@ def test_a_shadow_asks_for_exactly_what_it_may(shadowed: Run) -> None:
     """It reads."""
     assert shadowed.rights == rights(rbac_rules.READING)
     assert {verb for _, _, verb in shadowed.rights} == {"list", "watch"}
+
+
+async def _read_by_rules(world: World, instance: ClusterInstance, _proxy: Recording) -> None:
+    """Make the scheduler watch the definition of an input's kind, and see it change."""
+    await _until(lambda: instance.ready)
+    await _apply(world, [test_inputs.definition()])
+    name = f"quotas.{test_inputs.GROUP}"
+    await _until(lambda: instance.definitions.find(name) is not None)
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+    status, _ = await world.ask("DELETE", path, token=MASTER)
+    assert status == 200
+    await _until(lambda: 'input_schema_differences{input="quota"} 1.0' in instance.metrics.text())
+
+
+def test_definitions_of_inputs_are_watched_by_their_names(tmp_path: Path) -> None:
+    """The account may list and watch one definition, and the scheduler asks for no other."""
+    optional = test_inputs.POLICY.replace("key: object.name", "key: object.name, optional: true")
+    policies = test_inputs.written(tmp_path, optional)
+    run = asyncio.run(_run(tmp_path, Options(namespace="sched"), _read_by_rules, policies))
+    assert not [record for record in run.records if "forbidden" in str(record)]
+    asked = {(item.name, item.verb) for item in run.asked if "definitions" in item.resource}
+    name = f"quotas.{test_inputs.GROUP}"
+    assert asked in ({(name, "list"), (name, "watch")}, {(name, "watch")})  # by the server
 
 
 def test_only_its_own_lease_can_be_changed(scheduled: Run) -> None:

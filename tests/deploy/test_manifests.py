@@ -295,6 +295,9 @@ def test_inputs_bring_their_rights_and_schemas(
             "verbs": ["get", "list", "watch"]} in rules  # fmt: skip
     assert {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"],
             "verbs": ["get", "list"]} in rules  # fmt: skip
+    watched = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"]}
+    named = {"resourceNames": ["quotas.example.com"], "verbs": ["list", "watch"]}
+    assert {**watched, **named} in rules
     data = manifests["ConfigMap", "policy-sched-policies"]["data"]
     assert data == {"policy.yaml": INPUTS, "crds__quotas.yaml": schema}
     volumes = manifests["Deployment", "policy-sched"]["spec"]["template"]["spec"]["volumes"]

@@ -32,6 +32,7 @@ NEVER = {
     "workqueue_retries_total": "no event is refused for a while: test_component_metrics",
     "policy_sched_events_lost_total": "moves where events cannot be written: test_event_writer",
     "policy_sched_quota_status_writes_total": "moves where quotas publish: test_published_quotas",
+    "policy_sched_input_schema_differences": "moves where a definition changes: test_inputs",
     "policy_sched_evictions_total": "moves where policies evict: tests/instance/app/test_evictions",
     "policy_sched_audit_decisions_total": "moves where policies are audited: test_audit",
     "policy_sched_audit_skipped_total": "moves where policies are audited: test_audit",

@@ -34,6 +34,7 @@ from policy_sched.client.apimachinery.resources import (
     CLAIM as CLAIM,
     CONTROLLER as CONTROLLER,
     DAEMON_SET as DAEMON_SET,
+    DEFINITION as DEFINITION,
     DEPLOYMENT as DEPLOYMENT,
     DEVICE_CLAIM as DEVICE_CLAIM,
     DEVICE_TEMPLATE as DEVICE_TEMPLATE,

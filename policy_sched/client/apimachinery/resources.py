@@ -93,6 +93,7 @@ STATEFUL_SET: Final[model.Kind] = ("apps/v1", "StatefulSet")
 DAEMON_SET: Final[model.Kind] = ("apps/v1", "DaemonSet")
 REVISION: Final[model.Kind] = ("apps/v1", "ControllerRevision")
 JOB: Final[model.Kind] = ("batch/v1", "Job")
+DEFINITION: Final[model.Kind] = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
 def _words(text: str) -> frozenset[str]:

@@ -18,7 +18,8 @@ from policy_sched.client.kube.rest import Selection
 class Right:
     """One verb on one resource (``pods/binding`` for a subresource) of an API group ("": core).
 
-    ``named``: only on the object of the lease's name. ``why`` is printed in the manifests.
+    ``named``: only on the object of the lease's name; ``only``: on the one of this name. ``why`` is
+    printed in the manifests.
     """
 
     group: str
@@ -26,6 +27,7 @@ class Right:
     verb: str
     named: bool = False
     why: str = ""
+    only: str = ""
 
 
 def _reading(*selections: Selection) -> tuple[Right, ...]:

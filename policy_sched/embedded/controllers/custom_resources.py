@@ -6,10 +6,11 @@ whose names another one had is accepted once these are free.
 
 from __future__ import annotations
 
+from policy_sched.client.apimachinery import DEFINITION
 from policy_sched.embedded.controllers.garbage_collector import ALL_KINDS
 from policy_sched.embedded.controllers.pod_control import BURST, remove
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.schema import CLEANUP, DEFINITION
+from policy_sched.embedded.schema import CLEANUP
 from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 
 

@@ -3,10 +3,7 @@
 Tables of field numbers, names and types, read by admission, protobuf and OpenAPI.
 """
 
-from policy_sched.embedded.schema.definition_checks import (
-    DEFINITION as DEFINITION,
-    unknown_fields as unknown_fields,
-)
+from policy_sched.embedded.schema.definition_checks import unknown_fields as unknown_fields
 from policy_sched.embedded.schema.definitions import (
     CLEANUP as CLEANUP,
     CustomKind as CustomKind,

@@ -13,15 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.client.apimachinery import cannot_be_handled
+from policy_sched.client.apimachinery import DEFINITION, cannot_be_handled
 from policy_sched.embedded.schema import structural
 from policy_sched.embedded.schema.problems import IMMUTABLE, Problems, inside
 from policy_sched.embedded.schema.structural import META, Schema
 from policy_sched.embedded.schema.validation_rules import RuleCosts, path_steps
 from policy_sched.manifests import Plain
-from policy_sched.model import Kind, formats
+from policy_sched.model import formats
 
-DEFINITION: Final[Kind] = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _SCOPES: Final = ("Cluster", "Namespaced")
 _APPROVED: Final = "api-approved.kubernetes.io"
 _PROTECTED: Final = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")

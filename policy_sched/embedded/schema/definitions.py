@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import (
+    DEFINITION,
     ApiError,
     Resource,
     Stored,
@@ -23,7 +24,7 @@ from policy_sched.client.apimachinery import (
     timestamp,
 )
 from policy_sched.embedded.schema import structural
-from policy_sched.embedded.schema.definition_checks import DEFINITION, check_definition, schema_of
+from policy_sched.embedded.schema.definition_checks import check_definition, schema_of
 from policy_sched.embedded.schema.problems import Problems, check_metadata
 from policy_sched.embedded.schema.structural import MISSING
 from policy_sched.embedded.schema.types import fields_of, typed

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import (
+    DEFINITION,
     GROUP,
     NAMESPACE,
     NODE,
@@ -42,13 +43,7 @@ from policy_sched.client.apimachinery import (
 )
 from policy_sched.embedded import admission
 from policy_sched.embedded.admission import pod_strategy as pod_changes
-from policy_sched.embedded.schema import (
-    DEFINITION,
-    CustomKinds,
-    refuse_creation,
-    terminating,
-    typed,
-)
+from policy_sched.embedded.schema import CustomKinds, refuse_creation, terminating, typed
 from policy_sched.embedded.store import deletion, watch_history
 from policy_sched.embedded.store.patch import MERGE, PATCHES
 from policy_sched.embedded.store.sqlite import Row, Storage

@@ -18,12 +18,12 @@ Deadlines use a clock that does not jump when the wall clock is set (`SteadyCloc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import NODE, POD
+from policy_sched.client.apimachinery import DEFINITION, NODE, POD
 from policy_sched.client.kube import RECORD_EVENT, KubeClient, cache, rest
 from policy_sched.client.kube.events import Reference
 from policy_sched.client.kube.leaderelection import Election, Elector, Lease
@@ -31,15 +31,22 @@ from policy_sched.client.kube.time import SECOND, BackoffState, SteadyClock
 from policy_sched.errors import ClusterError, PolicyError
 from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
+from policy_sched.instance.app.input_schemas import WatchedDefinitions
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
 from policy_sched.instance.app.polled_inputs import PollFailed
 from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
-from policy_sched.model import Kind, Node, Pod, PodInfo
+from policy_sched.model import CustomObject, Kind, Node, Pod, PodInfo
 from policy_sched.plugins.rules import Answer
-from policy_sched.profiles.build import CompiledPlan, declared_kinds, kinds_read, structs_read
+from policy_sched.profiles.build import (
+    CompiledPlan,
+    declared_inputs,
+    declared_kinds,
+    kinds_read,
+    structs_read,
+)
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import object_changed
 
@@ -143,8 +150,8 @@ class ClusterInstance(Instance):
         )
         self._later: asyncio.TimerHandle | None = None
         self._until: float | None = None
-        self._ready = False
-        self._lost = self._resigned = False
+        self._ready = self._lost = self._resigned = False
+        self.definitions = WatchedDefinitions(self._definition_reflector, self._defined)
         self._troubles = observability.LogThrottle(api.environment.clocks.monotonic)
         api.observe, api.traffic = self.metrics.attempts.requested, self.metrics.attempts
         if candidacy is not None:
@@ -250,6 +257,31 @@ class ClusterInstance(Instance):
             if served:
                 self._served |= served
                 self.informers.follow(self._selections())
+                self.definitions.moved.set()
+
+    def _defined_by(self, given: Input) -> str:
+        """Return the name of the CustomResourceDefinition of an input's kind, "" for none."""
+        served = self._served.get(given.object_kind)
+        return given.definition("" if served is None else served.plural)
+
+    def _definition(self, given: Input) -> Mapping[str, object] | None:
+        """Return the CustomResourceDefinition of an input's kind, None if there is none."""
+        return self.definitions.find(self._defined_by(given))
+
+    def _defined(self) -> set[str]:
+        """Return the names of the definitions of the inputs in force."""
+        inputs = declared_inputs(self.reloader.store.current.plans)
+        return {name for name in map(self._defined_by, inputs) if name}
+
+    def _definition_reflector(self, name: str) -> cache.Reflector[CustomObject]:
+        return cache.Reflector(
+            self.api,
+            rest.Selection(DEFINITION, field_selector=f"metadata.name={name}"),
+            CustomObject,
+            lambda _: self.schemas.look(),
+            settings=self._watching,
+            trouble=self._trouble,
+        )
 
     async def _ask(self, given: Input) -> Answer:
         """Return all objects of an API without watch, or what a URL answers."""
@@ -275,6 +307,7 @@ class ClusterInstance(Instance):
         self.informers.decode(structs_read(self.reloader.store.current.plans))
         self.informers.follow(self._selections())
         self._reloaded.set()
+        self.definitions.moved.set()
         return reload
 
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
@@ -461,6 +494,7 @@ class ClusterInstance(Instance):
     async def _follow(self, others: Collection[Coroutine[Any, Any, None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
             beside = [self.client.events.run(), self._look_for_inputs(), self.polls.run()]
+            beside.append(self.definitions.run())
             if not self.api.settings.read_only:
                 beside += [self.published.run(), self.evictions.run()]
             for work in (self.informers.run(), *beside, *others):

@@ -194,12 +194,21 @@ class EmbeddedInstance(Instance):
         )
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self._missing: list[Kind] = []
+        self._definitions_seen = -1
         self._follow(store.current.plans)
         self.apply(contents)
         self._wait_for_inputs()
 
     def _follow(self, plans: Sequence[CompiledPlan]) -> None:
         self.feed.follow(declared_kinds(plans, polled=True), structs_read(plans))
+
+    def _definition(self, given: Input) -> Mapping[str, object] | None:
+        """Return the CustomResourceDefinition of an input's kind, None if there is none."""
+        group = _group(given.object_kind)
+        for kind in self.cluster.store.custom:
+            if (kind.group, kind.names["kind"]) == (group, given.kind):
+                return {"spec": kind.spec}
+        return None
 
     def _serves(self, kind: Kind) -> bool:
         custom = self.cluster.store.custom.find(kind)
@@ -276,6 +285,9 @@ class EmbeddedInstance(Instance):
     def _take_in(self) -> None:
         self._take_answers()
         self.feed.process(self._slice())
+        if self._definitions_seen != self.cluster.store.custom.version:
+            self._definitions_seen = self.cluster.store.custom.version
+            self.schemas.look()
 
     def _cluster_wakeup(self) -> int | None:
         return self.cluster.next_wakeup()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +36,7 @@ from policy_sched.instance.app import manifest_sync, polled_inputs
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.evictions import PolicyEvictions
 from policy_sched.instance.app.gc_tuning import GcPauses
+from policy_sched.instance.app.input_schemas import InputSchemas
 from policy_sched.instance.app.polled_inputs import PolledInputs
 from policy_sched.instance.app.published_quotas import PublishedQuotas, StatusPatch
 from policy_sched.instance.app.worker import Worker, in_event_loop
@@ -210,10 +211,7 @@ class Instance(ABC):
         self._executing: Iterator[Outcome] | None = None
         self._turns = LongTurns(self._is_put_off)
         self.metrics.refresh += [self._look_at_extenders, self._look_at_inputs]
-        self.inputs = self.scheduler.handle.shared(inputs_of)
-        self.inputs.problems.tell = self._input_problem
-        self.polls = PolledInputs(self._ask, self._polled)
-        self.polls.follow(self._polled_of(store.current.plans))
+        self._read_inputs(store.current.plans)
         self.published = PublishedQuotas(
             self.inputs, self._published_quotas, self._write_status, self._wrote_status
         )
@@ -226,6 +224,14 @@ class Instance(ABC):
         self.metrics.loaded(store.current, store.status)
         self._log_in_force("Loaded policies")
         self.log.problems(store.current.warnings)
+
+    def _read_inputs(self, plans: Sequence[CompiledPlan]) -> None:
+        """Read what the inputs of the first policies declare."""
+        self.inputs = self.scheduler.handle.shared(inputs_of)
+        self.inputs.problems.tell = self._input_problem
+        self.schemas = InputSchemas(self._definition, self._schema_told, declared_inputs(plans))
+        self.polls = PolledInputs(self._ask, self._polled)
+        self.polls.follow(self._polled_of(plans))
 
     @abstractmethod
     def pods(self) -> Iterable[Pod]:
@@ -506,6 +512,7 @@ class Instance(ABC):
         self._drop_polled(self.polls.follow(self._polled_of(self.reloader.store.current.plans)))
         for identity, answer in self.polls.last.items():
             self.inputs.set_root(identity, answer.root)
+        self.schemas.follow(declared_inputs(self.reloader.store.current.plans))
         status = self.reloader.store.status
         self.metrics.reloaded(reload.result, trigger)
         self.log.problems(reload.problems)
@@ -607,6 +614,8 @@ class Instance(ABC):
         if self._decisions is not None:
             families.decision_log_lost_lines.values[()] = self._decisions.lost
         families.input_objects.replace({(name,): there for name, (there, _) in counts.items()})
+        differences = self.schemas.counts().items()
+        families.input_schema_differences.replace({(name,): count for name, count in differences})
         families.input_invalid_objects.replace(
             {(name,): invalid for name, (_, invalid) in counts.items()}
         )
@@ -696,6 +705,20 @@ class Instance(ABC):
             observability.WARNING, "Invalid object of an input", input=problem.input, error=what
         )
         self._tell("Warning", "InvalidInput", "Read", f"input {problem.input}: {what}")
+
+    @abstractmethod
+    def _definition(self, given: Input) -> Mapping[str, object] | None:
+        """Return the CustomResourceDefinition of an input's kind, None if there is none."""
+
+    def _schema_told(self, given: Input, changes: Sequence[str]) -> None:
+        """Tell where the cluster's schema of an input differs from what rules read, or no more."""
+        if not changes:
+            text = "The schema of an input is again as rules read it"
+            self.log.write(observability.INFO, text, input=given.name)
+            return
+        what = f"{given.kind} of {given.api_version} in the cluster: {'; '.join(changes)}"
+        self.log.problems(self.reloader.store.files.problems_of_schema(given, what))
+        self._tell("Warning", "InputSchemaChanged", "Read", f"input {given.name}: {what}")
 
     def _in_force(self) -> dict[str, object]:
         status = self.reloader.store.status

@@ -51,6 +51,7 @@ class PolicyMetrics(Families, table="policies"):
     unreadable_objects: NumberFamily
     input_objects: NumberFamily
     input_invalid_objects: NumberFamily
+    input_schema_differences: NumberFamily
     input_polls_total: NumberFamily
     input_last_success_timestamp_seconds: NumberFamily
     quota_status_writes_total: NumberFamily

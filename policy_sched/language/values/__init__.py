@@ -63,3 +63,4 @@ from policy_sched.language.values.records import (
     RequestFacts as RequestFacts,
     snake as snake,
 )
+from policy_sched.language.values.schema_changes import schema_changes as schema_changes

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,14 @@ from policy_sched import model
 from policy_sched.cluster import ApiObjects, Cache, InputProblem, Inputs
 from policy_sched.cluster.tables import InputTable
 from policy_sched.errors import Diagnostic, PolicyError, Severity
-from policy_sched.language import RuleError, compile_expression, compile_policy, compiled_inputs
+from policy_sched.language import (
+    SCHEMA_DIFFERS,
+    RuleError,
+    compile_expression,
+    compile_policy,
+    compiled_inputs,
+    schema_hint,
+)
 from policy_sched.language.cel import DeviceNames
 from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic, walk
 from policy_sched.language.diagnostics import PolicySource, Problem
@@ -27,7 +35,7 @@ from policy_sched.language.lint import Trees, Vocabulary, unknown_names
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.syntax import ast
-from policy_sched.language.values import LimitError
+from policy_sched.language.values import LimitError, schema_changes
 from policy_sched.manifests import Manifests, object_key
 from policy_sched.plugins.rules import BoundPolicy, bind, declare_input
 from policy_sched.profiles import load
@@ -52,6 +60,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     cache: Cache
     pods: tuple[model.PodInfo, ...]
     objects: ApiObjects = msgspec.field(default_factory=ApiObjects)
+    definitions: Mapping[model.Kind, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    """CustomResourceDefinitions of a live cluster, by the kinds of inputs."""
 
     def lint(
         self,
@@ -68,6 +78,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         """
         problems = unknown_names(source, checked, self.vocabulary)
         if checked.inputs:
+            problems += _of_schemas(checked, self)
             problems += _of_inputs(Trees(source, checked), self)
         rejecting: set[int] | None = None
         for given in args or ({},):
@@ -85,6 +96,22 @@ class Snapshot(msgspec.Struct, frozen=True):
             context = f"policy {checked.name}, {rule.text.path}"
             problems.append(diagnostic(problem, rule.text, context))
         return sorted(problems)
+
+
+def _of_schemas(policy: CheckedPolicy, snapshot: Snapshot) -> Iterator[Diagnostic]:
+    """Yield inputs whose schema in the cluster differs from the policy's in what rules read."""
+    for given in compiled_inputs(policy):
+        definition = snapshot.definitions.get(given.object_kind) if given.custom else None
+        if definition is None:
+            continue
+        changes = schema_changes(given.type, given.api_version, definition)
+        if changes:
+            source = next(entry.source for entry in policy.inputs if entry.name == given.name)
+            place = source.schema or source.name
+            what = f"{given.kind} of {given.api_version} in the cluster: {'; '.join(changes)}"
+            hint = schema_hint(given, place.text)
+            said = Problem(0, len(place.text), SCHEMA_DIFFERS, what, hint)
+            yield diagnostic(said, place, f"policy {policy.name}")
 
 
 def _of_inputs(trees: Trees, snapshot: Snapshot) -> Iterator[Diagnostic]:
@@ -181,8 +208,14 @@ def device_names(objects: Iterable[model.ApiObject]) -> DeviceNames | None:
     return DeviceNames.of(devices) if devices else None
 
 
-def snapshot_of(objects: Iterable[model.ApiObject]) -> Snapshot:
-    """Return the snapshot that some API objects are; pods that have ended do not count."""
+def snapshot_of(
+    objects: Iterable[model.ApiObject],
+    definitions: Mapping[model.Kind, Mapping[str, Any]] = MappingProxyType({}),
+) -> Snapshot:
+    """Return the snapshot that some API objects are; pods that have ended do not count.
+
+    ``definitions`` of a live cluster, by the kinds of inputs.
+    """
     every = [
         obj
         for obj in objects
@@ -200,7 +233,7 @@ def snapshot_of(objects: Iterable[model.ApiObject]) -> Snapshot:
             cache.add_pod(pod)
     stride = -(-len(pods) // SAMPLE) or 1
     others = ApiObjects(every)
-    return Snapshot(_vocabulary(every, pods), cache, tuple(pods[::stride]), others)
+    return Snapshot(_vocabulary(every, pods), cache, tuple(pods[::stride]), others, definitions)
 
 
 def _vocabulary(objects: Sequence[model.ApiObject], pods: Sequence[model.PodInfo]) -> Vocabulary:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.language import SCHEMA_DIFFERS, Input, schema_hint
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.model import ApiObject, Kind
 from policy_sched.profiles import load, models
@@ -96,6 +97,19 @@ class PolicyFiles(msgspec.Struct, frozen=True):
                     problem = models.ModelProblem(path, INPUT_NOT_THERE, message, hint)
                     problems += policy.place.diagnostics([problem])
         return problems or [Diagnostic("<policies>", 1, 1, INPUT_NOT_THERE, message)]
+
+    def problems_of_schema(self, given: Input, message: str) -> list[Diagnostic]:
+        """Return a problem at each input of that name and kind, whose schema to renew."""
+        problems = []
+        for policy in self._given_and_named():
+            for number, declared in enumerate(policy.model.spec.inputs):
+                same = (declared.api_version, declared.kind) == given.object_kind
+                if same and declared.name == given.name:
+                    path: models.Path = ("spec", "inputs", number, "schema")
+                    hint = schema_hint(given, declared.schema_file)
+                    problem = models.ModelProblem(path, SCHEMA_DIFFERS, message, hint)
+                    problems += policy.place.diagnostics([problem])
+        return problems or [Diagnostic("<policies>", 1, 1, SCHEMA_DIFFERS, message)]
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from policy_sched.cli.main import run
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import EVENT
+from policy_sched.client.apimachinery.resources import DEFINITION, EVENT
 from policy_sched.errors import PolicyError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.model import Pod
@@ -295,6 +295,123 @@ def test_an_object_of_other_types_leaves_what_was_there(tmp_path: Path) -> None:
                 world.apply(quota(1))
                 await until(lambda: "p" in world.bound())
                 assert 'invalid_objects{input="quota"} 0.0' in instance.metrics.text()
+
+    acted(play)
+
+
+TEXT = {"type": "object", "properties": {"most": {"type": "string"}}}
+CHANGED = (
+    "Quota of example.com/v1 in the cluster: inputs.quota.spec.most is string, and rules read int"
+)
+GAUGE = 'policy_sched_input_schema_differences{input="quota"}'
+
+
+def notes(world: World, reason: str) -> list[str]:
+    """Return the notes of the events with a reason."""
+    events = (stored.data for stored in world.cluster.store.select(EVENT))
+    return [event["note"] for event in events if event["reason"] == reason]
+
+
+def test_ps804_a_schema_that_changes_in_the_cluster_is_told(tmp_path: Path) -> None:
+    """Log, event and metric name the field; what is in force stays, and decides as before."""
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, POLICY))
+        world.apply(definition(), node("a"))
+        async with world.served():
+            await established(world)
+            world.apply(quota(0))
+            async with world.scheduler("us") as instance:
+                await until(lambda: instance.may_begin or None)
+                assert f"{GAUGE} 0.0" in instance.metrics.text()
+                world.apply(definition(TEXT))
+                (note,) = await until(lambda: notes(world, "InputSchemaChanged"))
+                assert note == f"input quota: {CHANGED}"
+                assert f"{GAUGE} 1.0" in instance.metrics.text()
+                (said,) = [r for r in world.records if r.get("code") == "PS804"]
+                assert (said["msg"], said["line"]) == (CHANGED, 6)
+                assert said["hint"] == (
+                    "take the cluster's: kubectl get crd quotas.example.com -o yaml > quotas.yaml,"
+                    " and check the policy"
+                )
+                world.apply(pod("p"))
+                waits = await until(lambda: world.condition("p", "PodScheduled"))
+                assert "over quota" in waits["message"]
+                world.apply(definition())
+                await until(lambda: f"{GAUGE} 0.0" in instance.metrics.text() or None)
+                assert [r for r in world.records if "again as rules read it" in str(r)]
+                world.cluster.delete(Key(DEFINITION, "", f"quotas.{GROUP}"))
+                await until(lambda: f"{GAUGE} 1.0" in instance.metrics.text() or None)
+                last = [r for r in world.records if r.get("code") == "PS804"][-1]
+                assert last["msg"].endswith("its CustomResourceDefinition is gone")
+
+    acted(play)
+
+
+def test_ps804_a_policy_that_declares_the_kind_no_more_watches_no_definition(
+    tmp_path: Path,
+) -> None:
+    """The watch ends with the input, and begins with one that a reload brings."""
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, NONE))
+        world.apply(definition(TEXT), node("a"))
+        async with world.served():
+            await established(world)
+            async with world.scheduler("us") as instance:
+                await until(lambda: instance.may_begin or None)
+                assert not notes(world, "InputSchemaChanged")
+                written(tmp_path, POLICY)
+                assert await reloaded(instance) is ReloadResult.LOADED
+                await until(lambda: notes(world, "InputSchemaChanged"))
+                written(tmp_path, NONE)
+                assert await reloaded(instance) is ReloadResult.LOADED
+                await until(lambda: instance.definitions.find(f"quotas.{GROUP}") is None or None)
+                assert "input_schema_differences{" not in instance.metrics.text()
+
+    acted(play)
+
+
+def test_ps804_on_an_embedded_cluster(tmp_path: Path) -> None:
+    """Its own store has the definitions; the embedded scheduler tells the same."""
+    world = test_embedded_instance.World(tmp_path)
+    written(tmp_path / "policies", POLICY)
+    (tmp_path / "policies" / "keep.yaml").unlink()
+    instance = world.start()
+    instance.cluster.apply(definition())
+    instance.step()
+    assert f"{GAUGE} 0.0" in instance.metrics.text()
+    instance.cluster.apply(definition(TEXT))
+    instance.step()
+    assert f"{GAUGE} 1.0" in instance.metrics.text()
+    assert [r["msg"] for r in world.records if r.get("code") == "PS804"] == [CHANGED]
+    assert world.reload() is ReloadResult.UNCHANGED
+    instance.close()
+
+
+def test_ps804_check_reports_it_at_the_inputs_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check --kubeconfig` holds the policy's schema against the cluster's before a roll-out."""
+    (policy,) = written(tmp_path, POLICY)
+    kubeconfig = tmp_path / "kubeconfig"
+
+    async def play(world: World) -> None:
+        world.apply(definition(), node("a"))
+        async with world.served():
+            await established(world)
+            cluster = {"name": "c", "cluster": {"server": f"http://{world.address.text}"}}
+            context = {"name": "c", "context": {"cluster": "c", "user": ""}}
+            text = {"current-context": "c", "clusters": [cluster], "contexts": [context]}
+            kubeconfig.write_text(yaml.safe_dump(text), encoding="utf-8")
+            arguments = ["check", policy, "--kubeconfig", str(kubeconfig)]
+            assert await asyncio.to_thread(run, arguments) == 0, capsys.readouterr()
+            capsys.readouterr()
+            world.apply(definition(TEXT))
+            assert await asyncio.to_thread(run, arguments) == 1
+            said = capsys.readouterr().out
+            assert f"{policy}:6:68: error PS804: {CHANGED}" in said
+            assert "kubectl get crd quotas.example.com -o yaml > quotas.yaml" in said
 
     acted(play)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import (
+    DEFINITION,
     EVENT,
     PROTOBUF,
     bad_request,
@@ -291,7 +292,7 @@ def check_fields(sent: Sent, data: Plain) -> None:
         paths = served.custom.coerced(copied(data))[1]
     else:
         paths = list(unknown(message, data))
-    if served.resource.key == schema.DEFINITION:
+    if served.resource.key == DEFINITION:
         paths += schema.unknown_fields(data)
     unknown_fields = [f'unknown field "{path}"' for path in paths]
     if mode == WARN:
