@@ -71,6 +71,8 @@ from policy_sched.scheduler.scheduler import (
     single_pass as single_pass,
 )
 from policy_sched.scheduler.scheduling_cycle import (
+    Rows as Rows,
+    Ties as Ties,
     decide as decide,
     decide_without_reasons as decide_without_reasons,
     diagnosed as diagnosed,

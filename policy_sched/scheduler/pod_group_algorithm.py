@@ -273,7 +273,7 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: GroupTrial, rejections: Rejec
         best = evaluation.best()
         if best.size:
             row = (
-                scheduling_cycle.select_host(evaluation, trial.rng)
+                scheduling_cycle.select_host(evaluation, trial.rng, pod)
                 if trial.rng
                 else _first(best, table.names)
             )

@@ -52,6 +52,7 @@ from policy_sched.scheduler.placement_search import (
 from policy_sched.scheduler.pod_group_algorithm import UNSCHEDULABLE, GroupTrial, Member
 from policy_sched.scheduler.pod_group_preemption import with_victims
 from policy_sched.scheduler.queueing_hints import first_objection
+from policy_sched.scheduler.scheduling_cycle import Ties
 
 #: The pod is tried again after a backoff, as after an error: no plugin rejected it.
 NO_REJECTORS: Final[Rejectors] = (NO_PLUGINS, NO_PLUGINS)
@@ -312,18 +313,23 @@ def dry_run_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan |
 
 
 def dry_run_members(
-    members_queued: Sequence[QueuedPod], profile: Profile, handle: Handle, watched: Collection[str]
+    members_queued: Sequence[QueuedPod],
+    profile: Profile,
+    handle: Handle,
+    watched: Collection[str],
+    ties: Ties | None = None,
 ) -> GroupPlan | None:
     """Return where these pods of one group would go now; `watched`: those of which everything is
     kept.
 
-    None if they would be decided one by one. ``watched``: those of which everything is kept.
+    None if they would be decided one by one. ``ties`` breaks ties, which go to the first unless
+    given.
     """
     members = in_order(members_queued)
     choice = _choice(members, profile, handle)
     if choice is None:
         return None
-    return _plan([Attempt(queued, profile) for queued in members], choice, handle, None, watched)
+    return _plan([Attempt(queued, profile) for queued in members], choice, handle, ties, watched)
 
 
 def in_order(members: Sequence[QueuedPod]) -> list[QueuedPod]:

@@ -6,15 +6,21 @@ nothing fits, run PostFilter and put the diagnosis into kube-scheduler's words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError, TakesLong
 from policy_sched.framework import NO_NODES, Code, Diagnosis, Status
 from policy_sched.framework.evaluate import Evaluation
+from policy_sched.model import PodInfo
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 
+Rows: TypeAlias = Sequence[int] | NDArray[np.intp]
 _NO_ROOM: Final = "no node has room"
 
 
@@ -30,7 +36,7 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
     try:
         evaluation = attempt.profile.evaluator.evaluate(pod)
         attempt.state = evaluation.state
-        row = select_host(evaluation, rng)
+        row = select_host(evaluation, rng, pod)
         if row is not None:
             return Bind(table.names[row], row, evaluation)
         return no_node_fits(attempt, evaluation, table.live_count)
@@ -53,15 +59,24 @@ def decide_without_reasons(attempt: Attempt, table: NodeTable, rng: Random) -> D
         evaluation = attempt.profile.evaluator.evaluate(pod)
     except PluginError as error:
         return broken(str(error))
-    row = select_host(evaluation, rng)
+    row = select_host(evaluation, rng, pod)
     if row is None:
         return Reject(Status(Code.UNSCHEDULABLE, (_NO_ROOM,)), _NO_ROOM, None)
     attempt.state = evaluation.state
     return Bind(table.names[row], row, evaluation)
 
 
-def select_host(evaluation: Evaluation, rng: Random) -> int | None:
-    """Return one of the best rows, each with the same chance; None if no node is feasible."""
+class Ties(Random):
+    """A random source that breaks ties among the nodes for a pod itself."""
+
+    def choose(self, pod: PodInfo, best: Rows) -> int:  # noqa: ARG002 - for subclasses
+        """Return one of the best rows, which are ascending; each has the same chance."""
+        return int(best[self.randrange(len(best))])
+
+
+def select_host(evaluation: Evaluation, rng: Random, pod: PodInfo) -> int | None:
+    """Return one of the best rows for a pod, each with the same chance unless ``rng`` has `Ties`;
+    None if no node is feasible."""
     scoring = evaluation.scoring
     if scoring is None:
         return None
@@ -70,6 +85,8 @@ def select_host(evaluation: Evaluation, rng: Random) -> int | None:
     totals = scoring.totals
     best = evaluation.best() if totals is None else totals.best()
     count = len(best)
+    if count > 1 and isinstance(rng, Ties):
+        return rng.choose(pod, best)
     return int(best[0 if count == 1 else rng.randrange(count)])
 
 

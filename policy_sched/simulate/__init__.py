@@ -30,6 +30,10 @@ from policy_sched.simulate.page import (
     timeline_charts as timeline_charts,
     timeline_page as timeline_page,
 )
+from policy_sched.simulate.replayed import (
+    RecordedTies as RecordedTies,
+    prefer_recorded as prefer_recorded,
+)
 from policy_sched.simulate.report import (
     Allocation as Allocation,
     Application as Application,
@@ -52,12 +56,22 @@ from policy_sched.simulate.timeline import (
 from policy_sched.simulate.timeline_result import (
     PodTimeline as PodTimeline,
     TimelineResult as TimelineResult,
+    WaitingTimes as WaitingTimes,
+    bucket_width as bucket_width,
     duration_text as duration_text,
     never_placed as never_placed,
+    waiting_over as waiting_over,
 )
 from policy_sched.simulate.traces import (
     generated_nodes as generated_nodes,
     is_trace as is_trace,
     load_traces as load_traces,
+)
+from policy_sched.simulate.traffic import (
+    ClockJumps as ClockJumps,
+    RecordedLife as RecordedLife,
+    Traffic as Traffic,
+    traffic_of as traffic_of,
+    uid_of as uid_of,
 )
 from policy_sched.simulate.workloads import ExpansionError as ExpansionError, expand as expand

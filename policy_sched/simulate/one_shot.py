@@ -68,8 +68,12 @@ def nominated_form(pod: Pod, node: str) -> Pod:
 def leaving_form(pod: Pod, time: int) -> Pod:
     """Return a pod that the scheduler has deleted and that is terminating."""
     status = replace(pod.status, conditions=(*pod.status.conditions, _DISRUPTED))
-    metadata = replace(pod.metadata, deletion_timestamp=datetime_of(time))
-    return replace(pod, metadata=metadata, status=status)
+    return replace(terminating_form(pod, time), status=status)
+
+
+def terminating_form(pod: Pod, time: int) -> Pod:
+    """Return a pod that was deleted and is terminating."""
+    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=datetime_of(time)))
 
 
 def next_form(pod: Pod, name: str, time: int) -> Pod:

@@ -11,6 +11,9 @@ A controller recreates an evicted pod under another name, and it runs from the b
 without a controller is lost. Otherwise controllers do nothing over time: a job's pods are those
 that run at first, and daemons are for the given nodes. The simulation ends when no event is left
 and every pending pod has had another attempt.
+
+Recorded traffic is played, too (see `replayed`): its steps are events like others, and it says how
+long pods run. Such a simulation ends where the traffic does.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import gc
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from itertools import islice
@@ -32,6 +35,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.framework import PodToEvict
 from policy_sched.model import ASSIGNED_POD_ADD, ClusterEvent, QueuedPod, QueueState
 from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore
 from policy_sched.queue import SECOND, HintTable, Rejection, SortKey, Timing
 from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import (
@@ -45,16 +49,20 @@ from policy_sched.scheduler import (
     free_claims,
     in_turn,
     make_claims,
+    node_gone,
     node_seen,
     pod_ended,
+    pod_gone,
     pod_runs,
     pod_seen,
     queue_hints,
     queue_sort,
 )
-from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
+from policy_sched.scheduler.setup import ENDED, EPOCH, Reloader, assemble_with_assembly
 from policy_sched.simulate import one_shot, timeline_result
+from policy_sched.simulate.replayed import Replayed
 from policy_sched.simulate.report import Application
+from policy_sched.simulate.traffic import Step, Traffic
 
 #: The queue retries no pod by time: no simulation is as long.
 TIMING: Final = Timing(unschedulable_timeout=10**10 * SECOND)
@@ -188,12 +196,14 @@ class Timeline:
     """A simulation in progress.
 
     ``placed`` and ``evicted`` are numbers of pods so far. ``give_devices``, if it is set, is called
-    with each bound pod and its node, and returns the pod as it counts from then on.
+    with each bound pod and its node, and returns the pod as it counts from then on. ``objects``:
+    a cluster with pods that wait, or recorded traffic, whose changes of policies come into force
+    as far as ``compiled_by_hash`` has them.
     """
 
     def __init__(
         self,
-        objects: Sequence[model.ApiObject],
+        objects: Sequence[model.ApiObject] | Traffic,
         plans: Sequence[CompiledPlan],
         seed: int = 0,
         advance: Advance = unshown,
@@ -201,6 +211,9 @@ class Timeline:
         retry: Retry = "Backoff",
         ties: Random | None = None,
     ) -> None:
+        traffic = objects if isinstance(objects, Traffic) else None
+        if isinstance(objects, Traffic):
+            objects = objects.objects
         self.placed = self.evicted = 0
         self.give_devices: Callable[[model.PodInfo, str], model.PodInfo] | None = None
         waiting = [
@@ -209,10 +222,13 @@ class Timeline:
             if waits(obj)
         ]
         self._start = min([at for at, _ in waiting if at], default=EPOCH)
+        self._end: int | None = None
+        if traffic is not None:
+            self._start, self._end = traffic.start, traffic.end
         self._clock = one_shot.VirtualClock(self._start)
         self._client = VirtualClient()
         timing = TIMING if retry == "AtOnce" else None
-        self._scheduler = assemble(
+        self._scheduler, assembly = assemble_with_assembly(
             plans,
             seed=seed,
             objects=objects,
@@ -221,10 +237,14 @@ class Timeline:
             timing=timing,
             ties=ties,
         )
+        self._plans, self._assembly = tuple(plans), assembly
+        self._reloader: Reloader | None = None
+        self.compiled_by_hash: Mapping[str, Compilation] = {}
         self._retries = Retries(self._scheduler) if retry == "AtOnce" else None
         self._client.objects = self._scheduler.handle.objects
         self._advance = advance
-        self._events = FutureEvents()
+        self._replayed = None if traffic is None else Replayed(self, traffic)
+        self._events = FutureEvents(() if traffic is None else traffic.steps)
         self._last = self._start
         self._lives: dict[str, timeline_result.PodTimeline] = {}
         self._arrived: list[model.PodInfo] = []
@@ -252,7 +272,7 @@ class Timeline:
         for obj in objects:
             if isinstance(obj, model.Node):
                 since = model.nanoseconds(obj.metadata.creation_timestamp)
-                if since > self._start:
+                if since > self._start and self._end is None:
                     self._expect(since, FutureEventKind.NODE, obj)
                 else:
                     self._scheduler.cache.add_node(obj)
@@ -262,9 +282,13 @@ class Timeline:
                 isinstance(obj, model.Pod) and obj.spec.node_name and obj.status.phase not in ENDED
             ):
                 info = model.PodInfo.of(obj)
-                self._scheduler.cache.add_pod(info)
-                self._runs(info, info.start_time or self._start, obj)
+                self.place(info, info.start_time or self._start)
         self._note_allocatable()
+
+    def place(self, info: model.PodInfo, since: int) -> None:
+        """Count a pod on the node that it has; it was not decided here."""
+        self._scheduler.cache.add_pod(info)
+        self._runs(info, since, info.pod)
 
     def _expect(self, at: int, kind: FutureEventKind, what: model.ApiObject | str) -> None:
         """Add a future event; one in the past takes place at the start."""
@@ -287,9 +311,18 @@ class Timeline:
         return self._arrived
 
     @property
+    def lives(self) -> Mapping[str, timeline_result.PodTimeline]:
+        """What became of the pods that arrived, by UID, in their order."""
+        return self._lives
+
+    @property
     def running(self) -> int:
         """The number of pods that run."""
         return len(self._running)
+
+    def runs(self, uid: str) -> model.PodInfo | None:
+        """Return a pod if it runs."""
+        return self._running.get(uid)
 
     def run(
         self, until: int | None = None, stops: Callable[[Timeline], bool] | None = None
@@ -300,17 +333,25 @@ class Timeline:
         Raises PolicySchedError, before anything is decided if that can be known, for more virtual
         time than `LONGEST`.
         """
+        if self._end is not None:
+            left = self._end - self._start
+            until = left if until is None else min(until, left)
         require_span(self._span, until)
         with _few_collections():
             self._run(until, stops)
+        if self._end is not None:
+            self._last = self._start + (until or 0)
 
     def _run(self, until: int | None, stops: Callable[[Timeline], bool] | None) -> None:
         events, queued = self._events, self._scheduler.queue.by_uid
         happens: dict[FutureEventKind, Callable[[Any], None]] = {
-            FutureEventKind.END: self._ends,
-            FutureEventKind.NODE: self._joins,
-            FutureEventKind.POD: self._arrives,
+            FutureEventKind.END: self.ends,
+            FutureEventKind.NODE: self.joins,
+            FutureEventKind.POD: self.arrives,
         }
+        if self._replayed is not None:
+            happens[FutureEventKind.STEP] = self._replayed.play
+            happens[FutureEventKind.POD] = self._replayed.comes_again
         self._evictions_due.take(self._scheduler.profiles, self._clock.ns)
         while (at := self._next(until)) is not None:
             if until is not None and at > self._start + until:
@@ -354,7 +395,7 @@ class Timeline:
             victims = [victim for victim in judged if isinstance(victim, PodToEvict)]
             for victim in islice(in_turn(victims, scheduler.handle), look.rules.most):
                 self._last = now
-                self._leaves(victim.pod.uid)
+                self.leaves(victim.pod.uid)
 
     def _next_event(self) -> int | None:
         scheduler, event = self._scheduler, self._events.next_time()
@@ -370,11 +411,29 @@ class Timeline:
         late = own is not None and own > self._last + patience
         return None if late and not scheduler.in_flight else own
 
-    def _joins(self, node: model.Node) -> None:
+    def change_policies(self, content_hash: str) -> None:
+        """Put other policies in force, if they are given and differ."""
+        compilation = self.compiled_by_hash.get(content_hash)
+        if compilation is None:
+            return
+        if self._reloader is None:
+            first = Compilation(self._plans, (), compilation.settings)
+            store = PolicyStore(PolicyFiles(), self._clock, first)
+            self._reloader = Reloader(self._scheduler, self._assembly, store)
+        self._reloader.commit(compilation)
+
+    def joins(self, node: model.Node) -> None:
+        """A node came or changed."""
         node_seen(self._scheduler, node)
         self._note_allocatable()
 
-    def _arrives(self, pod: model.Pod) -> None:
+    def parts(self, node: model.Node) -> None:
+        """A node was deleted."""
+        node_gone(self._scheduler, node)
+        self._note_allocatable()
+
+    def arrives(self, pod: model.Pod) -> None:
+        """A pod came that waits for a node."""
         now = self._clock.ns
         if pod.spec.resource_claims:
             pod = make_claims(self._scheduler, pod)
@@ -386,7 +445,14 @@ class Timeline:
         life.message = one_shot.enqueue(self._scheduler, info) or ""
         self._advance(1)
 
-    def _ends(self, uid: str) -> None:
+    def withdraws(self, uid: str) -> None:
+        """A pod that waits for a node was deleted."""
+        queued = self._scheduler.queue.get(uid)
+        if queued is not None:
+            pod_gone(self._scheduler, queued.info)
+            self._lives[uid].ended = self._clock.ns
+
+    def ends(self, uid: str) -> None:
         """End a pod that completed or whose grace period is over; it may have ended before."""
         info = self._running.pop(uid, None)
         if info is None:
@@ -404,15 +470,28 @@ class Timeline:
         ended = scheduler.run_due()
         for outcome in ended:
             self._decided(outcome)
-        tried, queued, lives = False, scheduler.queue.by_uid, self._lives
+        tried, queued = False, scheduler.queue.by_uid
         while queued and (pod_outcome := scheduler.schedule_one()) is not None:
             tried = True
-            lives[pod_outcome.pod.uid].attempts += 1
-            self._decided(pod_outcome)
-            for outcome in pod_outcome.others:
-                lives[outcome.pod.uid].attempts += 1
-                self._decided(outcome)
+            self._tried(pod_outcome)
         return tried or bool(ended)
+
+    def settle(self, uid: str) -> None:
+        """Decide up to a pod, if it is ready."""
+        scheduler = self._scheduler
+        queued = scheduler.queue.get(uid)
+        while queued is not None and queued.place is QueueState.ACTIVE:
+            outcome = scheduler.schedule_one()
+            if outcome is None:
+                return
+            self._tried(outcome)
+            if outcome.pod.uid == uid:
+                return
+
+    def _tried(self, outcome: Outcome) -> None:
+        for one in (outcome, *outcome.others):
+            self._lives[one.pod.uid].attempts += 1
+            self._decided(one)
 
     def _retry_others(self) -> bool:
         """Activate pods for which a pod that was bound at this instant may have made room."""
@@ -451,7 +530,7 @@ class Timeline:
                 )
             )
         for deletion in leaving:
-            self._leaves(deletion.uid)
+            self.leaves(deletion.uid)
         leaving.clear()
 
     def _starts(self, pod: model.PodInfo, node: str) -> None:
@@ -471,6 +550,11 @@ class Timeline:
     def _runs(self, info: model.PodInfo, since: int, pod: model.Pod) -> None:
         self._running[info.uid] = info
         self._uses(info, 1)
+        if self._replayed is not None:
+            until = self._replayed.end_of(info.uid, since)
+            if until is not None:
+                self._expect(until, FutureEventKind.END, info.uid)
+            return
         duration = pod.metadata.annotations.get(model.DURATION_ANNOTATION)
         if duration is not None:
             self._expect(since + model.nanoseconds_of(duration), FutureEventKind.END, info.uid)
@@ -483,7 +567,7 @@ class Timeline:
         self._changed.update(info.requests)
         self._changed.add("pods")
 
-    def _leaves(self, uid: str) -> None:
+    def leaves(self, uid: str) -> None:
         """Evict a pod: it ends after its grace period, and its controller may recreate it."""
         info = self._running.get(uid)
         if info is None or info.terminating:
@@ -491,19 +575,59 @@ class Timeline:
         now = self._clock.ns
         grace = info.pod.spec.termination_grace_period_seconds
         until = now + (GRACE_SECONDS if grace is None else grace) * SECOND
-        self._expect(until, FutureEventKind.END, info.uid)
+        recorded = self._replayed is not None and self._replayed.leaves_itself(uid)
+        if not recorded:
+            self._expect(until, FutureEventKind.END, uid)
         info = self._running[uid] = model.PodInfo.of(one_shot.leaving_form(info.pod, now))
         pod_seen(self._scheduler, info)
         self.evicted += 1
         life = self._lives.get(info.uid)
         if life is not None:
             life.evicted = True
+        if not recorded:
+            self._recreate(info, until)
+
+    def _recreate(self, info: model.PodInfo, until: int) -> None:
+        """Expect the pod that a controller makes in place of one that ends at a time."""
         owner = next((o for o in info.pod.metadata.owner_references if o.controller), None)
-        if owner is not None:
-            back = until if owner.kind == "StatefulSet" else now
-            self._expect(
-                back, FutureEventKind.POD, one_shot.next_form(info.pod, self._next_name(info), back)
-            )
+        if owner is None:
+            return
+        back = until if owner.kind == "StatefulSet" else self._clock.ns
+        again = one_shot.next_form(info.pod, self._next_name(info), back)
+        if self._replayed is not None:
+            self._replayed.stands_for(again, info.uid)
+        self._expect(back, FutureEventKind.POD, again)
+
+    def ends_at(self, uid: str, at: int) -> None:
+        """Expect the end of a pod that runs."""
+        self._expect(at, FutureEventKind.END, uid)
+
+    def loses(self, uid: str) -> None:
+        """End a pod whose node is gone; its controller may recreate it."""
+        info = self._running.get(uid)
+        if info is None:
+            return
+        if not info.terminating:
+            self._recreate(info, self._clock.ns)
+        life = self._lives.get(uid)
+        if life is not None:
+            life.evicted = True
+        self.ends(uid)
+
+    def terminates(self, uid: str) -> None:
+        """A pod that runs is deleted from outside, and ends later."""
+        info = self._running.get(uid)
+        if info is not None and not info.terminating:
+            leaving = one_shot.terminating_form(info.pod, self._clock.ns)
+            self.changes(model.PodInfo.of(leaving))
+
+    def changes(self, info: model.PodInfo) -> None:
+        """Something of a pod that runs or waits changed, but not where it is."""
+        if info.uid in self._running:
+            self._uses(self._running[info.uid], -1)
+            self._running[info.uid] = info
+            self._uses(info, 1)
+        pod_seen(self._scheduler, info)
 
     def _next_name(self, info: model.PodInfo) -> str:
         origin = self._origins.get(info.uid, info.name)
@@ -604,6 +728,8 @@ class FutureEventKind(IntEnum):
     END = 0
     NODE = 1
     POD = 2
+    STEP = 3
+    """A step of recorded traffic, whatever it is about."""
 
 
 Event: TypeAlias = tuple[int, FutureEventKind, int, Any]
@@ -613,11 +739,15 @@ Event: TypeAlias = tuple[int, FutureEventKind, int, Any]
 class FutureEvents:
     """The known future events; those of one instant are in the order of their kinds.
 
-    The many first events are sorted once. The few that a run adds are in a heap.
+    The many first events are sorted once. The few that a run adds are in a heap. ``steps``: of
+    recorded traffic, in their order.
     """
 
-    def __init__(self) -> None:
-        self._first: list[Event] = []
+    def __init__(self, steps: Sequence[Step] = ()) -> None:
+        self._first: list[Event] = [
+            (step.time, FutureEventKind.STEP, number, step) for number, step in enumerate(steps)
+        ]
+        self._first.reverse()
         self._heap: list[Event] = []
         self._number = 0
 

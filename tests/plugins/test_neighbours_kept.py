@@ -18,11 +18,13 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
 from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
 from policy_sched.scheduler.scheduling_cycle import select_host
+from policy_sched.testing import make_pod
 from policy_sched.thresholds import SEARCHES
 from tests.examples import scaled
 from tests.finite import chooser
 from tests.plugins import neighbourhoods
 
+POD = PodInfo.of(make_pod("p"))
 NAMES = ["n0", "n1", "n2", "n3"]
 OURS = (PodTopologySpread, InterPodAffinity)
 
@@ -44,8 +46,8 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
     if shared.scoring is not None and fresh.scoring is not None:
         np.testing.assert_array_equal(shared.scoring.total, fresh.scoring.total)
         # After so many searches the rows are grouped by their totals.
-        chosen = {select_host(shared, Random(1)) for _ in range(SEARCHES)}
-        assert chosen == {select_host(fresh, Random(1))}
+        chosen = {select_host(shared, Random(1), POD) for _ in range(SEARCHES)}
+        assert chosen == {select_host(fresh, Random(1), POD)}
 
 
 @settings(max_examples=scaled(60), deadline=None)

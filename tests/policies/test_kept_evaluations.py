@@ -82,7 +82,7 @@ def compare(path: str) -> None:
         )
         found = profile.evaluator.evaluate(pod)
         assert_equal(found, fresh.evaluate(pod))
-        row = select_host(found, random)
+        row = select_host(found, random, pod)
         if row is not None:
             running.append(pod)
             cache.assume(pod, cache.nodes.names[row])

@@ -48,7 +48,6 @@ from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_na
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
-from policy_sched.rollout import RolloutControl
 from policy_sched.scheduler import (
     Attempt,
     Decision,
@@ -162,8 +161,6 @@ class Instance(ABC):
     """The part of the time that audits take at most."""
     audits: Audits | None = None
     """What is audited beside what decides; None until something is."""
-    rollout: RolloutControl | None = None
-    """Where a candidate set of policies is on its way, and what may be asked of it."""
     turns_apart = 0.0
     """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
 

@@ -108,9 +108,15 @@ def choose(pod: PodInfo, profile: scheduler.Profile, handle: Handle, rng: Random
         return ShadowDecision(profile, LoggedDecision(None, str(error)), broken=True)
     table = handle.nodes
     if plan is not None:
-        return _with_its_group(pod, profile, plan, table)
+        return decision_with_group(pod, profile, plan, table)
     attempt = scheduler.Attempt(QueuedPod(pod), profile)
-    decision = scheduler.decide(attempt, table, rng)
+    return described(pod, profile, scheduler.decide(attempt, table, rng), table)
+
+
+def described(
+    pod: PodInfo, profile: scheduler.Profile, decision: scheduler.Decision, table: NodeTable
+) -> ShadowDecision:
+    """Return a decision that was just made for a pod by itself."""
     nodes = table.live_count
     if isinstance(decision, scheduler.Bind):
         evaluation = decision.evaluation
@@ -139,7 +145,7 @@ def names_of(pods: Iterable[PodInfo]) -> tuple[str, ...]:
     return tuple(sorted(pod.key for pod in pods))
 
 
-def _with_its_group(
+def decision_with_group(
     pod: PodInfo, profile: scheduler.Profile, plan: scheduler.GroupPlan, table: NodeTable
 ) -> ShadowDecision:
     """Return the decision of a pod that is placed with its group; nodes have no scores."""

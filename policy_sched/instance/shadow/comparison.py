@@ -48,6 +48,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy_sched import model
+from policy_sched.cluster.tables import NodeTable
 from policy_sched.instance.shadow.causes import SKEW, LastChanges
 from policy_sched.instance.shadow.choice import ShadowDecision, choose, names_of
 from policy_sched.instance.shadow.log import Agreement, Comparison, LoggedDecision
@@ -307,7 +308,10 @@ class Shadow:
         """Decide a pod as of before its response; deletions and bindings after it are undone."""
         choice = self._choose(pending)
         moved = self._deletions != pending.since or self._bindings != pending.after
-        if not moved or self._judged(response, choice)[1] is Agreement.AGREE:
+        if (
+            not moved
+            or judged(response, choice, self._scheduler.handle.nodes)[1] is Agreement.AGREE
+        ):
             return choice
         undone = (self._with_deleted_pods, self._without_bound_pods)
         earlier = (undo(pending, response) for undo in undone)
@@ -329,7 +333,7 @@ class Shadow:
                 cache.assume(model.PodInfo.of(pod.pod), pod.node_name)
                 back.append(pod.uid)
                 choice = self._choose(pending)
-                if self._judged(response, choice)[1] is Agreement.AGREE:
+                if judged(response, choice, self._scheduler.handle.nodes)[1] is Agreement.AGREE:
                     return choice.keep(self._rows_by_name())
         finally:
             for uid in back:
@@ -353,7 +357,7 @@ class Shadow:
                 cache.remove_pod(pod)
                 gone.append(pod)
                 choice = self._choose(pending)
-                if self._judged(response, choice)[1] is Agreement.AGREE:
+                if judged(response, choice, self._scheduler.handle.nodes)[1] is Agreement.AGREE:
                     return choice.keep(self._rows_by_name())
         finally:
             for pod in reversed(gone):
@@ -364,37 +368,12 @@ class Shadow:
         """Decide a pod with the other scheduler's nominations so far."""
         return choose(pending.info, self.profile[1], self._scheduler.handle, self._rng)
 
-    def _judged(
-        self, response: LoggedDecision | None, choice: ShadowDecision
-    ) -> tuple[LoggedDecision, Agreement]:
-        """Return the response with the evaluation of its node, and the result of the comparison."""
-        theirs, ours = response or LoggedDecision(), choice.side
-        eviction, victims = None, ours.victims
-        if theirs.node is not None:
-            view = choice.of_node(theirs.node, self._scheduler.handle.nodes)
-            if theirs.preempts and theirs.node != ours.node:
-                eviction = choice.eviction(theirs.node)
-                victims = names_of(eviction.victims) if eviction else ()
-            theirs = LoggedDecision(
-                theirs.node,
-                theirs.message,
-                theirs.preempts,
-                victims=victims if theirs.preempts else (),
-                score=view.score,
-                rejected_by=view.rejected_by,
-                reasons=view.reasons,
-            )
-        if choice.broken:
-            return theirs, Agreement.ERROR
-        tie = eviction is not None and eviction.as_good
-        return theirs, _result(response, theirs, ours, tie=tie)
-
     def _compare(
         self, pending: ShadowedPod, response: LoggedDecision | None, choice: ShadowDecision
     ) -> None:
         """Report a comparison, unless the same was reported for the pod before."""
         table = self._scheduler.handle.nodes
-        theirs, result = self._judged(response, choice)
+        theirs, result = judged(response, choice, table)
         ours = choice.side
         reported = (result, theirs.node, ours.node, ours.preempts)
         if pending.reported == reported:
@@ -573,6 +552,32 @@ def _response(pod: model.PodInfo, before: ShadowedPod | None) -> LoggedDecision 
 def _is_binding(response: LoggedDecision) -> bool:
     """Return whether a response is a nomination without preemption."""
     return response.node is not None and not response.preempts
+
+
+def judged(
+    response: LoggedDecision | None, choice: ShadowDecision, table: NodeTable
+) -> tuple[LoggedDecision, Agreement]:
+    """Return the response with the evaluation of its node, and the result of the comparison."""
+    theirs, ours = response or LoggedDecision(), choice.side
+    eviction, victims = None, ours.victims
+    if theirs.node is not None:
+        view = choice.of_node(theirs.node, table)
+        if theirs.preempts and theirs.node != ours.node:
+            eviction = choice.eviction(theirs.node)
+            victims = names_of(eviction.victims) if eviction else ()
+        theirs = LoggedDecision(
+            theirs.node,
+            theirs.message,
+            theirs.preempts,
+            victims=victims if theirs.preempts else (),
+            score=view.score,
+            rejected_by=view.rejected_by,
+            reasons=view.reasons,
+        )
+    if choice.broken:
+        return theirs, Agreement.ERROR
+    tie = eviction is not None and eviction.as_good
+    return theirs, _result(response, theirs, ours, tie=tie)
 
 
 def _result(

@@ -73,9 +73,9 @@ class PolicyFiles(msgspec.Struct, frozen=True):
 
     def input_kinds(self) -> dict[Kind, type[ApiObject]]:
         """Return how the kinds are decoded that the policies read; see `load.input_kinds`."""
-        return load.input_kinds(self._given_and_named())
+        return load.input_kinds(self.loaded())
 
-    def _given_and_named(self) -> tuple[load.LoadedPolicy, ...]:
+    def loaded(self) -> tuple[load.LoadedPolicy, ...]:
         """Return the policies of the files, and the shipped ones that the configuration names."""
         policies, _ = load.load_policies(self.policies)
         config, _ = (None, []) if self.config is None else _read_config(self.config)
@@ -86,7 +86,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     def problems_of_input(self, kind: Kind, message: str) -> list[Diagnostic]:
         """Return a problem at each input that declares a kind, with the schema to apply."""
         problems = []
-        for policy in self._given_and_named():
+        for policy in self.loaded():
             for number, given in enumerate(policy.model.spec.inputs):
                 if (given.api_version, given.kind) == kind:
                     path: models.Path = ("spec", "inputs", number, "kind")

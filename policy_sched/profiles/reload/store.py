@@ -100,13 +100,16 @@ def _nothing(_policies: ActivePolicies, _changes: build.PlanDiff) -> None:
 class PolicyStore:
     """The active set; the constructor loads ``files`` for the first time.
 
-    ``now`` returns nanoseconds since 1970. Raises PolicyError with every problem of the files.
+    ``compilation``: what was compiled of them already. ``now`` returns nanoseconds since 1970.
+    Raises PolicyError with every problem of the files.
     """
 
-    def __init__(self, files: PolicyFiles, now: Callable[[], int]) -> None:
+    def __init__(
+        self, files: PolicyFiles, now: Callable[[], int], compilation: Compilation | None = None
+    ) -> None:
         self.seen = files.fingerprint()
         """The state of the files before they were loaded for the first time."""
-        compilation = compile_consistently(files)
+        compilation = compilation or compile_consistently(files)
         build.raise_errors(compilation.problems)
         assert compilation.settings is not None, "there are no errors"
         # As in kube-scheduler, feature gates are those of the start as long as the process runs.

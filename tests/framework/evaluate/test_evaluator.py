@@ -32,6 +32,7 @@ from policy_sched.thresholds import SEARCHES
 from tests.examples import scaled
 from tests.framework.examples import Cpu, Crowd, Ordinal, Shy, Tier
 
+POD = PodInfo.of(make_pod("p"))
 WEIGHTS = {"Cpu": 3, "Tier": 2, "Crowd": 5, "Ordinal": 1}
 
 
@@ -77,8 +78,8 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
     if shared.scoring is not None and fresh.scoring is not None:
         np.testing.assert_array_equal(shared.scoring.total, fresh.scoring.total)
         # After so many searches the rows are grouped by their totals.
-        chosen = {select_host(shared, Random(1)) for _ in range(SEARCHES)}
-        assert chosen == {select_host(fresh, Random(1))}
+        chosen = {select_host(shared, Random(1), POD) for _ in range(SEARCHES)}
+        assert chosen == {select_host(fresh, Random(1), POD)}
         assert shared.scoring.weighted(feasible) == fresh.scoring.weighted(feasible)
         for place, row in enumerate(feasible.tolist()):
             parts = {name: own[place] for name, own in fresh.scoring.weighted(feasible).items()}

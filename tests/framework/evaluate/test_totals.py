@@ -9,10 +9,13 @@ from hypothesis import given, strategies as st
 
 from policy_sched.framework.evaluate.results import Evaluation, Scoring
 from policy_sched.framework.evaluate.totals import Totals
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.scheduling_cycle import select_host
+from policy_sched.testing import make_pod
 from policy_sched.thresholds import FEW_ROWS, MOST_GROUPS, SEARCHES
 
 ROWS = 12
+POD = PodInfo.of(make_pod("p"))
 changes = st.lists(
     st.one_of(
         st.tuples(st.integers(0, ROWS - 1), st.integers(-1, 4)),
@@ -76,7 +79,7 @@ def test_a_tie_is_broken_alike(values: list[int], seed: int) -> None:
     kept = Evaluation(None, None, Scoring(total, totals=grouped(total)))  # type: ignore[arg-type]
     one, other = Random(seed), Random(seed)
     for _ in range(5):
-        assert select_host(plain, one) == select_host(kept, other)
+        assert select_host(plain, one, POD) == select_host(kept, other, POD)
     assert one.getstate() == other.getstate()
 
 
