@@ -22,6 +22,7 @@ LAYERS = (
     "console",
     "bench lsp deploy snapshot",
     "prove",
+    "replay",
     "diff policytest",
     "experiments",
     "simulate",

@@ -30,10 +30,6 @@ VERBS: Final = {
         "policy_sched.cli.test:run_scenarios",
         "Run tests of policies and print every difference from what they expect.",
     ),
-    "rollout": (
-        "policy_sched.cli.rollout:rollout",
-        "Show where a rollout is, or promote or abort its candidate.",
-    ),
     "prove": (
         "policy_sched.cli.prove:prove",
         "Say what holds of policies for every pod and every node.",
@@ -69,6 +65,10 @@ VERBS: Final = {
     "diff": (
         "policy_sched.cli.diff:diff",
         "Compare two policy sets, and show which pods would go elsewhere.",
+    ),
+    "replay": (
+        "policy_sched.cli.replay:replay",
+        "Decide recorded traffic again, in virtual time.",
     ),
     "sweep": (
         "policy_sched.cli.sweep:sweep",

@@ -15,11 +15,9 @@ from typing import Final
 
 from policy_sched.errors import PolicySchedError
 
-ON_A_CLUSTER: Final = frozenset(
-    {"console", "diff", "eval", "explain", "fit", "rollout", "snapshot"}
-)
+ON_A_CLUSTER: Final = frozenset({"console", "diff", "eval", "explain", "fit", "snapshot"})
 """Verbs that look at a cluster: the one of kubectl, unless files are named."""
-SOURCES: Final = ("--kubeconfig", "--cluster", "--server")
+SOURCES: Final = ("--kubeconfig", "--cluster")
 _FLAGS: Final = {"--context": "context", "--namespace": "namespace", "-n": "namespace"}
 
 

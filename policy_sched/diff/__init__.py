@@ -7,10 +7,19 @@ of policy files are compared in profiles/format.
 from policy_sched.diff.page import diff_page as diff_page, shadow_page as shadow_page
 from policy_sched.diff.placement_diff import (
     PLACED as PLACED,
+    MeasureChange as MeasureChange,
+    Move as Move,
     PlacementDiff as PlacementDiff,
     SeedsDiff as SeedsDiff,
     compare_placements as compare_placements,
     compare_seeds as compare_seeds,
 )
 from policy_sched.diff.policy_diff import PolicyDiff as PolicyDiff
+from policy_sched.diff.report import (
+    measure_document as measure_document,
+    measure_row as measure_row,
+    seeds_table as seeds_table,
+    seeds_text as seeds_text,
+    worst_first as worst_first,
+)
 from policy_sched.diff.shadow import summarize as summarize

@@ -131,22 +131,24 @@ def seeds_document(diff: placement_diff.SeedsDiff) -> Document:
         "causes": {
             cause.value: _rounded(diff.mean_of_cause(cause)) for cause in placement_diff.Cause
         },
-        "measures": [
-            {
-                "name": measure.name,
-                "old": round(measure.values.old, 3),
-                "new": round(measure.values.new, 3),
-                "difference": _rounded(measure.values.difference),
-                "verdict": measure.values.verdict.value,
-            }
-            for measure in diff.measures
-        ],
+        "measures": [measure_document(measure) for measure in diff.measures],
         "fates": msgspec.to_builtins(diff.fates),
         "always": msgspec.to_builtins(diff.always),
         "runs": [
             {"seed": seed, **counts_document(run), "placed": [run.old.placed, run.new.placed]}
             for seed, run in zip(diff.seeds, diff.runs, strict=True)
         ],
+    }
+
+
+def measure_document(measure: placement_diff.MeasureChange) -> Document:
+    """Return a measure of both sides as plain data."""
+    return {
+        "name": measure.name,
+        "old": round(measure.values.old, 3),
+        "new": round(measure.values.new, 3),
+        "difference": _rounded(measure.values.difference),
+        "verdict": measure.values.verdict.value,
     }
 
 

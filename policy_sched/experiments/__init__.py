@@ -7,6 +7,12 @@ figures (statistics, report, figures, page). tune searches for the best variant.
 
 from policy_sched.experiments.engine import engine_of as engine_of, require as require
 from policy_sched.experiments.figures import axis_label as axis_label, draw as draw
+from policy_sched.experiments.measures import (
+    MeasureRules as MeasureRules,
+    Series as Series,
+    Sums as Sums,
+    stated_measures as stated_measures,
+)
 from policy_sched.experiments.page import MEASURES as MEASURES, sweep_page as sweep_page
 from policy_sched.experiments.report import (
     SweepReport as SweepReport,
@@ -26,6 +32,7 @@ from policy_sched.experiments.results import (
     write_tables as write_tables,
 )
 from policy_sched.experiments.statistics import (
+    ENOUGH as ENOUGH,
     Estimate as Estimate,
     Paired as Paired,
     Significance as Significance,

@@ -7,7 +7,7 @@ are summed. So a measure costs no more than the decision that it measures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ from policy_sched.language.runtime import Activation
 from policy_sched.language.values import one_evaluation
 from policy_sched.model import Pod, PodInfo
 from policy_sched.profiles import models
+from policy_sched.profiles.load import LoadedPolicy, policy_source
 
 _NO_POD: Final = PodInfo.of(Pod())
 _NO_CYCLE: Final = Activation()
@@ -129,6 +130,35 @@ def compiled_rule(
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
         as_diagnostic = diagnostic(problem, checked.text)
         loaded.diagnostics += [] if as_diagnostic in loaded.diagnostics else [as_diagnostic]
+        return None
+
+
+def stated_measures(policies: Iterable[LoadedPolicy]) -> dict[str, MeasureRules]:
+    """Return the rules of the measures that policies state, by policy and name.
+
+    One that does not fit is left out: `check` says what is wrong with it.
+    """
+    rules: dict[str, MeasureRules] = {}
+    for policy in policies:
+        source = policy_source(policy)
+        for stated in source.measures:
+            rule = _rule_of(stated.expression, source)
+            if rule is not None:
+                rules[f"{policy.name}: {stated.name}"] = MeasureRules(rule)
+    return rules
+
+
+def _rule_of(text: Text, source: PolicySource) -> Expression | None:
+    policy, _ = check_beside(text, "measures", source)
+    if policy is None:
+        return None
+    (checked,) = policy.match_conditions
+    variables = [(name, variable.core) for name, variable in policy.variables]
+    given = (policy.params, policy.params_type, policy.functions, variables)
+    try:
+        with one_evaluation():
+            return compile_expression(checked.core, *given)
+    except Refusal:
         return None
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -37,10 +37,8 @@ from policy_sched.scheduler import (
     object_gone,
     object_seen,
 )
+from policy_sched.simulate.timeline_result import PodTimeline
 from policy_sched.simulate.traffic import RecordedLife, Step, StepKind, Traffic, uid_of
-
-if TYPE_CHECKING:
-    from policy_sched.simulate.timeline import Timeline
 
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 """The annotation of a claim that was made of a template for a pod."""
@@ -73,10 +71,65 @@ class RecordedTies(Ties):
         return super().choose(pod, best)
 
 
+class Played(Protocol):
+    """The simulation that traffic is played on."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler that decides."""
+
+    @property
+    def now(self) -> int:
+        """The time, in nanoseconds since 1970."""
+
+    @property
+    def lives(self) -> Mapping[str, PodTimeline]:
+        """What became of the pods that are decided here, by UID."""
+
+    def runs(self, uid: str) -> model.PodInfo | None:
+        """Return a pod if it runs."""
+
+    def arrives(self, pod: model.Pod) -> None:
+        """A pod came that waits for a node."""
+
+    def place(self, info: model.PodInfo, since: int) -> None:
+        """Count a pod on the node that it has."""
+
+    def changes(self, info: model.PodInfo) -> None:
+        """Something of a pod changed, but not where it is."""
+
+    def settle(self, uid: str) -> None:
+        """Decide up to a pod, if it is ready."""
+
+    def terminates(self, uid: str) -> None:
+        """A pod that runs is deleted, and ends later."""
+
+    def withdraws(self, uid: str) -> None:
+        """A pod that waits was deleted."""
+
+    def ends(self, uid: str) -> None:
+        """A pod that runs ends."""
+
+    def ends_at(self, uid: str, at: int) -> None:
+        """Expect the end of a pod that runs."""
+
+    def loses(self, uid: str) -> None:
+        """The node of a pod that runs is gone."""
+
+    def joins(self, node: model.Node) -> None:
+        """A node came or changed."""
+
+    def parts(self, node: model.Node) -> None:
+        """A node was deleted."""
+
+    def change_policies(self, content_hash: str) -> None:
+        """Other policies came into force."""
+
+
 class Replayed:
     """Plays the steps of ``traffic`` on ``timeline``."""
 
-    def __init__(self, timeline: Timeline, traffic: Traffic) -> None:
+    def __init__(self, timeline: Played, traffic: Traffic) -> None:
         self._timeline = timeline
         self._lives = traffic.lives
         # By UID of a recorded pod the pod that stands for it, and the other way round.

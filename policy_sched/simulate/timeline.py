@@ -62,6 +62,7 @@ from policy_sched.scheduler.setup import ENDED, EPOCH, Reloader, assemble_with_a
 from policy_sched.simulate import one_shot, timeline_result
 from policy_sched.simulate.replayed import Replayed
 from policy_sched.simulate.report import Application
+from policy_sched.simulate.timeline_result import StepFunction
 from policy_sched.simulate.traffic import Step, Traffic
 
 #: The queue retries no pod by time: no simulation is as long.
@@ -211,9 +212,9 @@ class Timeline:
         retry: Retry = "Backoff",
         ties: Random | None = None,
     ) -> None:
-        traffic = objects if isinstance(objects, Traffic) else None
+        traffic = None
         if isinstance(objects, Traffic):
-            objects = objects.objects
+            traffic, objects = objects, objects.objects
         self.placed = self.evicted = 0
         self.give_devices: Callable[[model.PodInfo, str], model.PodInfo] | None = None
         waiting = [
@@ -222,19 +223,17 @@ class Timeline:
             if waits(obj)
         ]
         self._start = min([at for at, _ in waiting if at], default=EPOCH)
-        self._end: int | None = None
-        if traffic is not None:
-            self._start, self._end = traffic.start, traffic.end
+        self._end = None if traffic is None else traffic.end
+        self._start = self._start if traffic is None else traffic.start
         self._clock = one_shot.VirtualClock(self._start)
         self._client = VirtualClient()
-        timing = TIMING if retry == "AtOnce" else None
         self._scheduler, assembly = assemble_with_assembly(
             plans,
             seed=seed,
             objects=objects,
             client=self._client,
             now=self._clock,
-            timing=timing,
+            timing=TIMING if retry == "AtOnce" else None,
             ties=ties,
         )
         self._plans, self._assembly = tuple(plans), assembly
@@ -258,17 +257,16 @@ class Timeline:
         self._used: Counter[str] = Counter()
         self._changed = {"pods"}
         self._waiting = -1
-        self._pending, self._count = timeline_result.StepFunction(), timeline_result.StepFunction()
-        self._used_steps: dict[str, timeline_result.StepFunction] = {}
-        self._allocatable: dict[str, timeline_result.StepFunction] = {}
+        self._pending, self._count = StepFunction(), StepFunction()
+        self._used_steps: dict[str, StepFunction] = {}
+        self._allocatable: dict[str, StepFunction] = {}
         self._span = known_span([pod for _, pod in waiting if isinstance(pod, model.Pod)])
-        self._load(objects)
-        for at, pod in waiting:
-            self._events.add(max(at, self._start), FutureEventKind.POD, pod)
-        self._events.put_in_order()
+        self._load(objects, waiting)
 
-    def _load(self, objects: Iterable[model.ApiObject]) -> None:
-        """Take in the cluster as it is at the start, and expect later nodes."""
+    def _load(
+        self, objects: Iterable[model.ApiObject], waiting: Iterable[tuple[int, model.ApiObject]]
+    ) -> None:
+        """Take in the cluster as it is at the start, and expect later nodes and pods."""
         for obj in objects:
             if isinstance(obj, model.Node):
                 since = model.nanoseconds(obj.metadata.creation_timestamp)
@@ -284,6 +282,9 @@ class Timeline:
                 info = model.PodInfo.of(obj)
                 self.place(info, info.start_time or self._start)
         self._note_allocatable()
+        for at, pod in waiting:
+            self._events.add(max(at, self._start), FutureEventKind.POD, pod)
+        self._events.put_in_order()
 
     def place(self, info: model.PodInfo, since: int) -> None:
         """Count a pod on the node that it has; it was not decided here."""
@@ -641,14 +642,10 @@ class Timeline:
         table = self._scheduler.cache.nodes
         for name in one_shot.resource_names(table):
             total = table.live_count and table.total_allocatable(name)
-            self._allocatable.setdefault(name, timeline_result.StepFunction()).note(
-                self._clock.ns, total
-            )
+            self._allocatable.setdefault(name, StepFunction()).note(self._clock.ns, total)
             self._changed.add(name)
             # The number of pods on nodes is what they use of the slots for pods.
-            self._used_steps.setdefault(
-                name, self._count if name == "pods" else timeline_result.StepFunction()
-            )
+            self._used_steps.setdefault(name, self._count if name == "pods" else StepFunction())
 
     def _take_note(self) -> None:
         """Record the number of running and pending pods."""
