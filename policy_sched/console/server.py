@@ -94,7 +94,11 @@ class Console:
         self.security: Security | None = None
         self.announce: Callable[[], None] = _no_announcement
         """Called when a token was spent: the URL has a new one."""
-        self.pages = pages(has_cluster=source is not None, has_results=bool(results.paths))
+        self.pages = pages(
+            has_cluster=source is not None,
+            has_results=bool(results.paths),
+            runs=source is not None and source.decides,
+        )
         self._streams: list[asyncio.Task[object]] = []
         self._cost = 0.0
         """Seconds that the last page took."""

@@ -15,12 +15,14 @@ from typing import Any
 
 from PIL import Image
 
-from policy_sched.console import FilesSource
+from policy_sched.console import FilesSource, RunningSource
 from policy_sched.model import ApiObject
 from policy_sched.profiles.reload import PolicyFiles
 from tests.console.browsing import EXAMPLE, ROOT, of_files
 from tests.console.clusters import ZONE, node, of_objects, pod
+from tests.console.test_rollout_page import Shown
 from tests.console.threaded import served
+from tests.instance.app.test_embedded_instance import World
 from tests.web.browser import chromium
 
 FOLDER = ROOT / "docs" / "images"
@@ -77,6 +79,7 @@ def main() -> None:
         "node": (_example, "/nodes/gpu-1", SIZE, "light"),
         "phone": (_example, "/pods/shop/report", PHONE, "dark"),
         "problem": (_broken, "/", SIZE, "light"),
+        "rollout": (_rollout, "/rollout", SIZE, "light"),
     }
     with chromium() as browser:
         for name, (make, path, size, scheme) in pages.items():
@@ -95,6 +98,13 @@ def _example() -> FilesSource:
     """Return the example cluster, by relative paths."""
     files = PolicyFiles(f"{PLACE}/config.yaml", ("policies/gpu-bin-packing",))
     return of_files([f"{PLACE}/manifests"], files)
+
+
+def _rollout() -> RunningSource:
+    """Return a scheduler with a rollout in its second step."""
+    instance = World(Path(mkdtemp())).start()
+    instance.rollout = Shown()
+    return RunningSource(instance, "embedded cluster")
 
 
 def _broken() -> FilesSource:

@@ -12,6 +12,7 @@ from policy_sched.console.pages import (
     pod,
     pods,
     policy_editor,
+    rollout,
     timeline,
 )
 from policy_sched.console.pages.page import (
@@ -30,13 +31,14 @@ ALL = (
     node.PAGE,
     policy_editor.POLICIES,
     policy_editor.EDITOR,
+    rollout.PAGE,
     timeline.PAGE,
     experiments.PAGE,
 )
 """In the order of the navigation."""
 
 
-def pages(*, has_cluster: bool, has_results: bool) -> tuple[Page, ...]:
-    """Return the pages for what is looked at."""
-    given = {"": True, "cluster": has_cluster, "results": has_results}
+def pages(*, has_cluster: bool, has_results: bool, runs: bool = False) -> tuple[Page, ...]:
+    """Return the pages for what is looked at; ``runs``: a scheduler that decides."""
+    given = {"": True, "cluster": has_cluster, "results": has_results, "running": runs}
     return tuple(page for page in ALL if given[page.needs])

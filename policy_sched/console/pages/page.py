@@ -68,7 +68,7 @@ class Page:
     section: str = ""
     """The path of the entry of the navigation that is marked."""
     needs: str = "cluster"
-    """cluster, results or nothing."""
+    """cluster, running (a scheduler that decides), results or nothing."""
     actions: Mapping[str, Action] = field(default_factory=dict)
     """Other paths that belong to the page."""
 

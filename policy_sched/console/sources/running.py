@@ -15,6 +15,8 @@ from random import Random
 from time import perf_counter
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
+
 from policy_sched.console.sources import source
 from policy_sched.errors import Diagnostic
 from policy_sched.explain import Explanation, explain
@@ -22,6 +24,7 @@ from policy_sched.instance.app import Instance
 from policy_sched.instance.observability import Decided
 from policy_sched.instance.shadow import ShadowInstance, choose
 from policy_sched.model import ENDED_PHASES, KINDS, ApiObject, Namespace, Node, Pod, PodInfo
+from policy_sched.rollout import RolloutControl
 from policy_sched.scheduler import Scheduler
 
 T = TypeVar("T")
@@ -68,6 +71,16 @@ class RunningSource(source.ClusterSource):
         """The scheduler that runs, or that would decide."""
         return self.instance.scheduler
 
+    @property
+    def decides(self) -> bool:
+        """Whether the instance is no shadow."""
+        return not isinstance(self.instance, ShadowInstance)
+
+    @property
+    def rollout(self) -> RolloutControl | None:
+        """What drives the rollout of the instance, if it has one."""
+        return self.instance.rollout
+
     async def undisturbed(self, work: Callable[[], T]) -> T:
         """Run a function in the instance's worker; steps wait for it."""
 
@@ -84,12 +97,18 @@ class RunningSource(source.ClusterSource):
         now = {
             "pods": (table.journal.version, self.queue_lengths(), self._decisions(), self._rounds),
             "nodes": table.journal.nodes_version,
+            "rollout": self._rolled_out(),
             "policies": (status.generation, status.counts, instance.manifest_problems),
         }
         for kind, mark in now.items():
             before, number = self._marks.get(kind, (mark, 1))
             self._marks[kind] = mark, number + (before != mark)
         return {kind: number for kind, (_, number) in self._marks.items()}
+
+    def _rolled_out(self) -> object:
+        """Return what changes as a rollout goes on; of the time, parts of ten seconds."""
+        report = None if self.rollout is None else self.rollout.report()
+        return report and replace(report, elapsed=report.elapsed // 10)
 
     def objects(self) -> Sequence[ApiObject]:
         """Return nodes, namespaces, pods, and all other objects that a decision reads."""

@@ -23,6 +23,7 @@ from policy_sched.explain import Explanation
 from policy_sched.instance.observability import Decided
 from policy_sched.model import ApiObject, Pod
 from policy_sched.profiles.reload import PolicyStore
+from policy_sched.rollout import RolloutControl
 from policy_sched.scheduler import Scheduler
 
 KEPT: Final = 900
@@ -110,6 +111,16 @@ class ClusterSource(ABC):
     @property
     def simulated(self) -> Scheduler | None:
         """The scheduler after its pending pods were simulated; None without a simulation."""
+        return None
+
+    @property
+    def decides(self) -> bool:
+        """Whether a scheduler runs here whose decisions are carried out, now or when it leads."""
+        return False
+
+    @property
+    def rollout(self) -> RolloutControl | None:
+        """The rollout of a scheduler that runs; None without one."""
         return None
 
     @abstractmethod
