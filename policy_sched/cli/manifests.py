@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.options.kubeconfig import name_of_other
+from policy_sched.cli.options.kubeconfig import PolicyObjectsFlags, name_of_other
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, write_diagnostics
 from policy_sched.deploy import (
@@ -60,6 +60,8 @@ class DeploymentFlags:
         A Secret of the namespace with the certificate of the endpoints (tls.crt, tls.key), as
         cert-manager keeps them, read again when it changes; Prometheus trusts its ca.crt. Without
         it a certificate is made at the start, and Prometheus cannot check it.
+    policy_objects
+        Run with this option, and print the rights that it needs; see --crds.
     """
 
     namespace: str = SYSTEM
@@ -72,11 +74,16 @@ class DeploymentFlags:
     alerts: Annotated[bool, Parameter(negative="")] = False
     dashboard: Annotated[bool, Parameter(negative="")] = False
     tls_secret: str | None = None
+    policy_objects: Annotated[
+        tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
+    ] = None
 
     @property
     def options(self) -> Options:
         """The deployment. Raises PolicySchedError for names that the API server rejects."""
-        given = Options(**{**asdict(self), "shadow": name_of_other(self.shadow)})
+        objects = PolicyObjectsFlags(self.policy_objects).selector
+        names = {"shadow": name_of_other(self.shadow), "policy_objects": objects}
+        given = Options(**{**asdict(self), **names})
         given.check()
         return given
 

@@ -28,7 +28,13 @@ from policy_sched.cli.options.console_flags import ConsoleFlags, Listen, console
 from policy_sched.cli.options.embedded_api import ApiServerFlags, Serving
 from policy_sched.cli.options.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFlags, Overrides
-from policy_sched.cli.options.kubeconfig import ShadowFlags, chosen, connected, shadow_options
+from policy_sched.cli.options.kubeconfig import (
+    PolicyObjectsFlags,
+    ShadowFlags,
+    chosen,
+    connected,
+    shadow_options,
+)
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
 from policy_sched.errors import ClusterError
@@ -120,6 +126,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     shadow: ShadowFlags | None = None,
     pages: ConsoleFlags | None = None,
     decisions: DecisionLogFlags | None = None,
+    objects: PolicyObjectsFlags | None = None,
 ) -> int:
     """Schedule continuously, on an embedded cluster or on that of a kubeconfig.
 
@@ -159,8 +166,9 @@ def run(  # noqa: PLR0913  # the options of the verb
     overrides = Overrides(*flags, bool(policy.config), kubeconfig)
     overrides.check_read(shadow=watching is not None)
     beside = endpoint.wanted(remote=kubeconfig is not None)
+    selector = (objects or PolicyObjectsFlags()).selector
     options = RunOptions(
-        app.Sources(files, cluster, data, seed, api.controllers),
+        app.Sources(files, cluster, data, seed, api.controllers, selector),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
         overrides,
@@ -210,11 +218,17 @@ def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | app.Clust
     if options.kubeconfig is None:
         from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415 - see there
 
-        instance = EmbeddedInstance(sources, time.time_ns, write)
+        instance = _embedded(EmbeddedInstance, sources, write)
     else:
-        named = options.kubeconfig
+        named, objects = options.kubeconfig, sources.policy_objects
         instance = connected(
-            sources.policies, named, sources.seed, write, options.shadow, overrides
+            sources.policies,
+            named,
+            sources.seed,
+            write,
+            options.shadow,
+            overrides,
+            objects=objects,
         )
     if options.decisions.decision_log is not None:
         instance.record_decisions(options.decisions.decision_log, options.decisions.masked)
@@ -223,6 +237,14 @@ def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | app.Clust
     queue = instance.scheduler.queue
     queue.timing = replace(queue.timing, unschedulable_timeout=longest)
     return instance
+
+
+def _embedded(made: type[EmbeddedInstance], sources: app.Sources, write: Write) -> EmbeddedInstance:
+    """Return an instance with a cluster of its own; objects are compiled within limits."""
+    if sources.policy_objects is None:
+        return made(sources, time.time_ns, write)
+    with CompilerProcess(sources.policies) as compiler:
+        return made(sources, time.time_ns, write, compiler.compile)
 
 
 @asynccontextmanager

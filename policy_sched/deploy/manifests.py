@@ -72,6 +72,8 @@ class Options:
     max_cost_limit: int = MAX_ANNOTATED_COST
     """The most that a policy's annotation may let its rules cost."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    policy_objects: str | None = None
+    """The label selector of policies that are read as objects; None: only files are read."""
 
     @property
     def profile(self) -> str:
@@ -283,6 +285,8 @@ def access(
     yield account | {"automountServiceAccountToken": False}
     rights = (*kube.READING, *kube.GROUP_READING) if pod_groups else kube.READING
     rights += tuple(inputs)
+    if options.policy_objects is not None:
+        rights += tuple(_of_objects(writes=options.shadow is None))
     if options.shadow is None:
         rights += (*kube.WRITING, *kube.GROUP_WRITING) if pod_groups else kube.WRITING
         rights += tuple(published)
@@ -296,6 +300,16 @@ def access(
         name = f"{options.name}:leader-election"
         yield named(f"{RBAC}/v1", "Role", name, namespace) | {"rules": rules(kube.ELECTING, lock)}
         yield _binding(options, "RoleBinding", name, ("Role", name), namespace)
+
+
+def _of_objects(*, writes: bool) -> Iterator[kube.Right]:
+    """Yield the rights to read objects of our kinds, and to write their status alone."""
+    for own in models.CUSTOM_RESOURCES:
+        for verb in ("get", "list", "watch"):
+            yield kube.Right(own.group, own.plural, verb, why="policies that are objects")
+        for verb in ("update", "patch") if writes else ():
+            why = "what becomes of a policy is told"
+            yield kube.Right(own.group, f"{own.plural}/status", verb, why=why)
 
 
 def rules(rights: Iterable[kube.Right], lock: str = "") -> list[Plain]:
@@ -474,6 +488,9 @@ def arguments(options: Options, files: Contents) -> list[str]:
     words = ["run", "--kubeconfig=in-cluster", f"--config={CONFIG}/{CONFIG_FILE}"]
     if files.policies:
         words.append(f"--policies={POLICIES}")
+    if options.policy_objects is not None:
+        words.append("--policy-objects")
+        words += [options.policy_objects] if options.policy_objects else []
     if options.max_cost_limit != MAX_ANNOTATED_COST:
         words.append(f"--max-cost-limit={options.max_cost_limit}")
     if options.feature_gates:

@@ -81,6 +81,24 @@ class Marked:
             return self.span(path)
         return self._span(entry[0])
 
+    def path_at(self, line: int, column: int) -> Path:
+        """Return the path of the innermost value that begins, or whose key begins, at a place.
+
+        Between two values it is the one before.
+        """
+        path: Path = ()
+        inner: Node | None = self._root
+        while inner is not None:
+            node, inner = inner, None
+            found: str | int = 0
+            for step, start, value in _parts(node):
+                if self.file.position(start.start_mark.index) > (line, column):
+                    break
+                found, inner = step, value
+            if inner is not None:
+                path = (*path, found)
+        return path
+
     def style(self, path: Path) -> str:
         """Return the style of the scalar at ``path``: ``|``, ``>``, a quote, or "" for plain.
 
@@ -119,6 +137,17 @@ class Marked:
     def _span(self, node: Node) -> Span:
         start = content_start(self.file.text, node)
         return start, max(start, content_end(self.file.text, node))
+
+
+def _parts(node: Node) -> Iterator[tuple[str | int, Node, Node]]:
+    """Yield the parts of a collection: the step to each, where it begins, and its value."""
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if isinstance(key, ScalarNode):
+                yield key_text(key), key, value
+    elif isinstance(node, SequenceNode):
+        for number, item in enumerate(node.value):
+            yield number, item, item
 
 
 class Parsed(NamedTuple):

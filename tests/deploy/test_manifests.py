@@ -23,6 +23,7 @@ from policy_sched import __version__
 from policy_sched.cli.main import run
 from policy_sched.deploy.manifests import Options, alert_rules, dashboard
 from policy_sched.manifests import load
+from policy_sched.profiles.models import CUSTOM_RESOURCES
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.instance.app import test_published_quotas
 from tests.instance.app.test_inputs import definition
@@ -564,3 +565,35 @@ def test_published_quotas_bring_their_right(
     assert all(
         right not in item["rules"] for (kind, _), item in shadow.items() if kind == "ClusterRole"
     )
+
+
+def test_policies_as_objects_need_their_definition_roles_and_rights(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Authors write policies, readers read them, and the scheduler writes their status alone."""
+    objects = documents(printed(capsys, "--crds"))
+    roles = ["policy-sched:policy-author", "policy-sched:policy-reader"]
+    kinds = [own.plural for own in CUSTOM_RESOURCES]
+    assert list(objects) == [
+        *(("CustomResourceDefinition", f"{plural}.policysched.dev") for plural in kinds),
+        *(("ClusterRole", name) for name in roles),
+    ]
+    (author,), (reader,) = (objects["ClusterRole", name]["rules"] for name in roles)
+    assert author["resources"] == reader["resources"] == sorted(kinds)
+    assert set(author["verbs"]) - set(reader["verbs"]) == {"create", "update", "patch", "delete"}
+    text = printed(capsys, "--policy-objects", "team=a,tier in (x)")
+    deployment = documents(text)["Deployment", "policy-sched"]["spec"]["template"]["spec"]
+    assert deployment["containers"][0]["args"][-2:] == ["--policy-objects", "team=a,tier in (x)"]
+    assert of_ours(text) == {
+        tuple(sorted(kinds)): ["get", "list", "watch"],
+        tuple(f"{plural}/status" for plural in sorted(kinds)): ["update", "patch"],
+    }
+    shadow = printed(capsys, "--shadow", "--policy-objects")
+    assert of_ours(shadow) == {tuple(sorted(kinds)): ["get", "list", "watch"]}
+
+
+def of_ours(text: str) -> dict[tuple[str, ...], list[str]]:
+    """Return what the scheduler may do to objects of our kinds, by resources."""
+    rules = documents(text)["ClusterRole", "policy-sched"]["rules"]
+    ours = (rule for rule in rules if rule["apiGroups"] == ["policysched.dev"])
+    return {tuple(rule["resources"]): rule["verbs"] for rule in ours}

@@ -30,7 +30,7 @@ Definitions = Mapping[Kind, Mapping[str, Any]]
 FORBIDDEN: Final = 403
 IN_CLUSTER: Final = "in-cluster"
 """In place of a file name: the service account of the pod."""
-_READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
+READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
 
 
 def environment_of(kubeconfig: str) -> tuple[ClientEnvironment, auth.ClusterAccess]:
@@ -71,7 +71,7 @@ def read_definitions(kubeconfig: str, kinds: Collection[Kind]) -> Definitions:
 async def _definitions(kubeconfig: str, kinds: Collection[Kind]) -> Definitions:
     environment, access = environment_of(kubeconfig)
     found: dict[Kind, dict[str, Any]] = {}
-    async with Api(access, environment, _READING) as api:
+    async with Api(access, environment, READING) as api:
         served = await discover(api, kinds)
         for kind in kinds:
             # A version that is served no more is not discovered; its definition may still be there.
@@ -97,5 +97,5 @@ async def _collected(kubeconfig: str, inputs: Structs) -> Collected:
 
     environment, access = environment_of(kubeconfig)
     with progress("reading the cluster", len(SELECTIONS)) as advance:
-        async with Api(access, environment, _READING) as api:
+        async with Api(access, environment, READING) as api:
             return await collect(api, advance, inputs)

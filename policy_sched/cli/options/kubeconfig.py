@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
@@ -9,19 +10,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
-from policy_sched.cli.input.live_cluster import environment_of
+from policy_sched.cli.input.live_cluster import READING, environment_of
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
+from policy_sched.client.apimachinery import ApiError, label_match
+from policy_sched.client.kube.auth import ClusterAccess
 from policy_sched.client.kube.leaderelection import Election, ElectionSettings
 from policy_sched.client.kube.rest import Api, ClientEnvironment, RetryPolicy, Settings
 from policy_sched.client.kube.time import SECOND
 from policy_sched.errors import ClusterError
-from policy_sched.instance.app import Candidacy, ClusterInstance
+from policy_sched.instance.app import (
+    POLICY,
+    Candidacy,
+    ClusterInstance,
+    CustomRecord,
+    listed,
+    policy_object,
+)
 from policy_sched.instance.observability import Write
 from policy_sched.model import DEFAULT_SCHEDULER
 from policy_sched.profiles.load import load_config
 from policy_sched.profiles.models import LeaderElection
-from policy_sched.profiles.reload import PolicyFiles, PolicyStore
+from policy_sched.profiles.reload import (
+    CompilerProcess,
+    PolicyFiles,
+    PolicyStore,
+    first_compilation,
+)
 from policy_sched.profiles.resolve import lease_of
 
 if TYPE_CHECKING:
@@ -92,22 +108,58 @@ def name_of_other(shadow: Sequence[str] | None) -> str | None:
     return shadow[0] if shadow else DEFAULT_SCHEDULER
 
 
-def connected(
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class PolicyObjectsFlags:
+    """Flags of a scheduler about policies that are objects of the cluster.
+
+    Parameters
+    ----------
+    policy_objects
+        Read policies that are objects of the cluster, too, after those in files, and tell in their
+        status what becomes of them: all, or those that a label selector chooses (team=a).
+    """
+
+    policy_objects: Annotated[
+        tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
+    ] = None
+
+    @property
+    def selector(self) -> str | None:
+        """The selector, "" for all; None without the option. Raises ClusterError if it is none."""
+        given = self.policy_objects
+        if given is None:
+            return None
+        text = ",".join(given)
+        try:
+            label_match(text)
+        except ApiError as error:
+            raise ClusterError(f"--policy-objects {text}: {error}") from None
+        return text
+
+
+def connected(  # noqa: PLR0913 - the last one is a keyword
     files: PolicyFiles,
     kubeconfig: str,
     seed: int,
     write: Write,
     shadow: ShadowOptions | None = None,
     overrides: Overrides | None = None,
+    *,
+    objects: str | None = None,
 ) -> ClusterInstance:
     """Return an instance for the cluster that a kubeconfig names; it connects when it runs.
 
     With ``shadow`` it only watches another scheduler, and its client refuses to write.
-    ``overrides``: flags that replace values of the configuration.
+    ``overrides``: flags that replace values of the configuration. ``objects``: a selector of
+    policies that are objects; they are listed at once.
     Raises PolicyError with every problem of the files, ClusterError outside a pod.
     """
     environment, access = environment_of(kubeconfig)
-    store = PolicyStore(files, environment.clocks.wall)
+    if objects is None:
+        store = PolicyStore(files, environment.clocks.wall)
+    else:
+        store = _store_with_objects(files, objects, access, environment)
     settings = (overrides or Overrides()).of(store.current.settings)
     connection = settings.client_connection
     limits = Settings(
@@ -118,7 +170,8 @@ def connected(
     if shadow is not None:
         from policy_sched.instance.shadow import ShadowInstance  # noqa: PLC0415 - for --shadow only
 
-        return ShadowInstance(store, Api(access, environment, limits), shadow, write, seed=seed)
+        api = Api(access, environment, limits)
+        return _following(ShadowInstance(store, api, shadow, write, seed=seed), objects)
     host = socket.gethostname()
     candidacy = None
     api = Api(access, environment, limits)
@@ -127,7 +180,36 @@ def connected(
         candidacy = _candidacy(settings.leader_election, election, api)
     name = store.current.plans[0].plan.scheduler_name
     instance = f"{name}-{host}"
-    return ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
+    running = ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
+    return _following(running, objects)
+
+
+def _following(instance: ClusterInstance, objects: str | None) -> ClusterInstance:
+    if objects is not None:
+        instance.follow_policies(objects)
+    return instance
+
+
+def _store_with_objects(
+    files: PolicyFiles, selector: str, access: ClusterAccess, environment: ClientEnvironment
+) -> PolicyStore:
+    """Load files and objects for the first time, compiled within the limits of a reload.
+
+    Raises PolicyError for what is wrong with the files, ClusterError if nothing can be listed.
+    """
+    records = asyncio.run(_listed(selector, access, environment))
+    found = sorted(map(policy_object, records), key=lambda given: given.name)
+    with CompilerProcess(files) as compiler:
+        given = replace(files, objects=tuple(found))
+        kept, compilation = first_compilation(given, compiler.compile)
+    return PolicyStore(kept, environment.clocks.wall, compilation)
+
+
+async def _listed(
+    selector: str, access: ClusterAccess, environment: ClientEnvironment
+) -> list[CustomRecord]:
+    async with Api(access, environment, READING) as api:
+        return await listed(api, POLICY, selector)
 
 
 def _election(settings: LeaderElection, identity: str, environment: ClientEnvironment) -> Election:

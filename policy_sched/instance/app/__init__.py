@@ -10,6 +10,7 @@ from policy_sched.instance.app.cluster_instance import (
     Candidacy as Candidacy,
     ClusterInstance as ClusterInstance,
     LeaseLost as LeaseLost,
+    listed as listed,
 )
 from policy_sched.instance.app.gc_tuning import (
     GcPauses as GcPauses,
@@ -17,11 +18,16 @@ from policy_sched.instance.app.gc_tuning import (
     tuned_gc as tuned_gc,
 )
 from policy_sched.instance.app.instance import (
+    POLICY as POLICY,
     SHARE as SHARE,
     Instance as Instance,
     Sources as Sources,
 )
 from policy_sched.instance.app.manifest_sync import manifests_below as manifests_below
+from policy_sched.instance.app.policy_objects import (
+    CustomRecord as CustomRecord,
+    policy_object as policy_object,
+)
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP as LONGEST_SLEEP, RunLoop as RunLoop
 from policy_sched.instance.app.worker import Worker as Worker, in_event_loop as in_event_loop
 

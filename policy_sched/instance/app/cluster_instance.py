@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import DEFINITION, NODE, POD
+from policy_sched.client.apimachinery import DEFINITION, NODE, POD, is_gone
 from policy_sched.client.kube import RECORD_EVENT, KubeClient, cache, rest
 from policy_sched.client.kube.events import Reference
 from policy_sched.client.kube.leaderelection import Election, Elector, Lease
@@ -34,6 +34,7 @@ from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.input_schemas import WatchedDefinitions
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
+from policy_sched.instance.app.policy_objects import CustomRecord, Records
 from policy_sched.instance.app.polled_inputs import PollFailed
 from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import healthz
@@ -104,6 +105,7 @@ class ClusterInstance(Instance):
     """
 
     turns_apart = TURNS_APART
+    _observing: tuple[Callable[[], Coroutine[None, None, None]], ...] = ()
 
     def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
         self,
@@ -495,10 +497,39 @@ class ClusterInstance(Instance):
         async with asyncio.TaskGroup() as tasks:
             beside = [self.client.events.run(), self._look_for_inputs(), self.polls.run()]
             beside.append(self.definitions.run())
+            beside += [follow() for follow in self._observing]
             if not self.api.settings.read_only:
                 beside += [self.published.run(), self.evictions.run()]
+                if self.policy_objects is not None:
+                    self.policy_objects.sleep = self.api.environment.sleep
+                    beside.append(self.policy_objects.run())
             for work in (self.informers.run(), *beside, *others):
                 tasks.create_task(work)
+
+    def observe(self, kind: Kind, selector: str, changed: Callable[[], None]) -> Records:
+        """Follow the objects of a kind of ours; return what lists them."""
+        selection = selection_of(kind, selector)
+        reflector = cache.Reflector(
+            self.api,
+            selection,
+            CustomRecord,
+            lambda _: changed(),
+            settings=self._watching,
+            trouble=self._trouble,
+        )
+
+        async def follow() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(reflector.run())
+                await reflector.synced.wait()
+                changed()
+
+        self._observing = (*self._observing, follow)
+        return lambda: list(reflector.mirror) if reflector.synced.is_set() else None
+
+    async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
+        """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
+        await self.client.patch_status(selection_of(kind), "", name, status)
 
     async def _write_status(self, patch: StatusPatch) -> None:
         """Write what a quota publishes. Raises ClusterError."""
@@ -559,6 +590,28 @@ class ClusterInstance(Instance):
         if unsaid is not None:
             more = {"unsaid": unsaid} if unsaid else {}
             self.log.write(WARNING, text, **facts, error=what, **more)
+
+
+async def listed(api: rest.Api, kind: Kind, selector: str) -> list[CustomRecord]:
+    """Return the objects of a kind of ours, none if the cluster does not have the kind.
+
+    Raises ClusterError.
+    """
+    try:
+        decoding = rest.Decoding(kind, CustomRecord)
+        return (await cache.list_all(api, selection_of(kind, selector), decoding)).items
+    except ClusterError as error:
+        if is_gone(error):
+            return []
+        raise
+
+
+def selection_of(kind: Kind, selector: str = "") -> rest.Selection:
+    """Return how the objects of a kind of ours are read."""
+    from policy_sched.profiles.models import CUSTOM_RESOURCES  # noqa: PLC0415 - prints schemas, too
+
+    (plural,) = (own.plural for own in CUSTOM_RESOURCES if (own.api_version, own.kind) == kind)
+    return rest.Selection(kind, label_selector=selector, plural=plural)
 
 
 def _declared(plans: Sequence[CompiledPlan]) -> dict[Kind, bool]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
@@ -15,7 +18,8 @@ from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.instance.app import manifest_sync
 from policy_sched.instance.app.cache_debugger import Seen
-from policy_sched.instance.app.instance import Instance, Sources
+from policy_sched.instance.app.instance import POLICY, Instance, Sources
+from policy_sched.instance.app.policy_objects import CustomRecord, Records, policy_object
 from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import (
     ERROR,
@@ -31,7 +35,13 @@ from policy_sched.language import Input
 from policy_sched.manifests import NO_STRUCTS, custom_of_json, decode_json
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind, Pod
 from policy_sched.profiles.build import CompiledPlan, declared_kinds, structs_read
-from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload
+from policy_sched.profiles.reload import (
+    Compilation,
+    PolicyFiles,
+    PolicyStore,
+    Reload,
+    first_compilation,
+)
 from policy_sched.scheduler import ClusterChange, Scheduler, object_changed
 from policy_sched.scheduler.setup import ENDED
 
@@ -49,6 +59,8 @@ class Informer:
         self._known: dict[Key, ApiObject] = {}
         self._waiting: deque[StoreChange] = deque()
         self._structs: Mapping[Kind, type[ApiObject]] = {}
+        self.told: dict[Kind, Callable[[], None]] = {}
+        """What is called when an object of a kind has changed, by the kind as it is stored."""
         self._inputs: dict[Kind, tuple[Kind, ...]] = {}
         """By kind as it is stored, the kinds that inputs of policies declare."""
 
@@ -122,6 +134,7 @@ class Informer:
     def _dispatch(self, change: StoreChange) -> ClusterChange:
         key, new = change.new.key, self._typed(change.new)
         if type(new) is ApiObject:  # a kind that only inputs may read
+            self.told.get(key.kind, _ignore)()
             gone = change.type == DELETED
             events: ClusterChange = ()
             for kind, _ in self._keys(change.new):
@@ -165,6 +178,10 @@ class Informer:
         return object_changed(self._scheduler, old, new)
 
 
+def _ignore() -> None:
+    """Nobody is told."""
+
+
 def _group(kind: Kind) -> str:
     return kind[0].rpartition("/")[0]
 
@@ -175,11 +192,28 @@ class EmbeddedInstance(Instance):
     Raises PolicyError with every problem of the files, ClusterError if the data cannot be opened.
     """
 
-    def __init__(self, sources: Sources, now: Callable[[], int], write: Write) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        now: Callable[[], int],
+        write: Write,
+        compiler: Callable[[PolicyFiles], Compilation] = PolicyFiles.compile,
+    ) -> None:
         manifests = manifest_sync.ManifestFiles(sources.manifests)
         contents = manifests.read()
-        store = _loaded(sources.policies, contents, now)
-        self.cluster = EmbeddedCluster.open(sources.data, now, controllers=sources.controllers)
+        selector, cluster = sources.policy_objects, None
+        if selector is None:
+            store = _loaded(sources.policies, contents, now)
+        else:
+            cluster = EmbeddedCluster.open(sources.data, now, controllers=sources.controllers)
+            try:
+                store = _loaded_with_objects(sources, contents, cluster, manifests, compiler)
+            except BaseException:
+                cluster.close()
+                raise
+        self.cluster = cluster or EmbeddedCluster.open(
+            sources.data, now, controllers=sources.controllers
+        )
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
         self._failing = ""
@@ -198,6 +232,8 @@ class EmbeddedInstance(Instance):
         self._follow(store.current.plans)
         self.apply(contents)
         self._wait_for_inputs()
+        if selector is not None:
+            self.follow_policies(selector)
 
     def _follow(self, plans: Sequence[CompiledPlan]) -> None:
         self.feed.follow(declared_kinds(plans, polled=True), structs_read(plans))
@@ -270,7 +306,21 @@ class EmbeddedInstance(Instance):
 
     def beside(self) -> list[Coroutine[None, None, None]]:
         """Return the tasks that run beside the steps."""
-        return [self.polls.run(), self.published.run(), self.evictions.run()]
+        beside = [self.polls.run(), self.published.run(), self.evictions.run()]
+        if self.policy_objects is not None:
+            beside.append(self.policy_objects.run())
+        return beside
+
+    def observe(self, kind: Kind, selector: str, changed: Callable[[], None]) -> Records:
+        """Follow the objects of a kind of ours; return what lists them."""
+        self.feed.told[_group(kind), kind[1]] = changed
+        changed()
+        return lambda: records_of(self.cluster, kind, selector)
+
+    async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
+        """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
+        key = Key((_group(kind), kind[1]), "", name)
+        self.cluster.store.patch(key, {"status": status}, subresource="status")
 
     async def _write_status(self, patch: StatusPatch) -> None:
         """Write what a quota publishes. Raises ClusterError."""
@@ -332,6 +382,33 @@ class EmbeddedInstance(Instance):
         """Call ``wake`` after every change of an object."""
         super().wakes(wake)
         self.cluster.store.on_commit.append(wake)
+
+
+def records_of(cluster: EmbeddedCluster, kind: Kind, selector: str) -> list[CustomRecord]:
+    """Return the objects of a kind of ours, none if the cluster does not have the kind."""
+    if cluster.store.custom.find(kind) is None:
+        return []
+    found = cluster.store.select(kind, labels=selector)
+    read = (decode_json(stored.raw, CustomRecord) for stored in found)
+    return [record for record in read if isinstance(record, CustomRecord)]
+
+
+def _loaded_with_objects(
+    sources: Sources,
+    contents: manifest_sync.ManifestContents,
+    cluster: EmbeddedCluster,
+    manifests: manifest_sync.ManifestFiles,
+    compiler: Callable[[PolicyFiles], Compilation],
+) -> PolicyStore:
+    """Load policies for the first time, with those that the cluster, and the manifests, have."""
+    if _errors(contents.problems):
+        return _loaded(sources.policies, contents, cluster.store.now)
+    manifests.apply(contents, cluster)
+    records = records_of(cluster, POLICY, sources.policy_objects or "")
+    objects = sorted(map(policy_object, records), key=lambda given: given.name)
+    files = replace(sources.policies, objects=tuple(objects))
+    files, compilation = first_compilation(files, compiler)
+    return PolicyStore(files, cluster.store.now, compilation)
 
 
 def _loaded(

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import aiohttp
 import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs imports it, in 40 ms
@@ -37,15 +37,16 @@ from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.evictions import PolicyEvictions
 from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.input_schemas import InputSchemas
+from policy_sched.instance.app.policy_objects import PolicyCounts, PolicyObjects, Records
 from policy_sched.instance.app.polled_inputs import PolledInputs
 from policy_sched.instance.app.published_quotas import PublishedQuotas, StatusPatch
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
-from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
+from policy_sched.model import DEFAULT_SCHEDULER, Kind, Pod, PodInfo, QueueState
 from policy_sched.plugins.rules import Answer, inputs_of, kind_of_input
 from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_names
-from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.models import POLICY_API_VERSION, POLICY_KIND, KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
 from policy_sched.scheduler import (
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupDecision | None
 
+POLICY: Final[Kind] = (POLICY_API_VERSION, POLICY_KIND)
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which the event loop runs other tasks."""
 LONG: Final = SECOND // 4
@@ -89,6 +91,8 @@ class Sources:
     data: str | None = None
     seed: int = 0
     controllers: bool = True
+    policy_objects: str | None = None
+    """The label selector of policies that are read as objects; None: only files are read."""
 
 
 class LongTurns:
@@ -161,6 +165,8 @@ class Instance(ABC):
     """The part of the time that audits take at most."""
     audits: Audits | None = None
     """What is audited beside what decides; None until something is."""
+    policy_objects: PolicyObjects | None = None
+    """Policies that are objects of the cluster; None: only files are read."""
     turns_apart = 0.0
     """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
 
@@ -324,6 +330,34 @@ class Instance(ABC):
 
         log = observability.RotatedLog(path, None, trouble)
         self._decisions = observability.DecisionRecorder(self.scheduler, log, masked, self.now)
+
+    def follow_policies(self, selector: str) -> PolicyObjects:
+        """Read policies that are objects, too, and write their status while this leads."""
+
+        async def write(name: str, status: dict[str, Any]) -> None:
+            await self.write_status_of(POLICY, name, status)
+
+        def told(name: str, error: str) -> None:
+            text = "Failed to write the status of a policy"
+            self.log.write(observability.WARNING, text, policy=name, error=error)
+
+        counts = PolicyCounts(self.scheduler, self.metrics)
+        objects = PolicyObjects(counts, lambda: self.ready and self.leads, write, told, self.now)
+        objects.loaded(self.reloader.store.files.objects)
+        objects.records = self.observe(POLICY, selector, objects.changed.set)
+        self.policy_objects = objects
+        return objects
+
+    @abstractmethod
+    def observe(self, kind: Kind, selector: str, changed: Callable[[], None]) -> Records:
+        """Follow the objects of a kind of ours; return what lists them.
+
+        ``changed`` is called when there may be something new.
+        """
+
+    @abstractmethod
+    async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
+        """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
 
     def _audit(self) -> None:
         """Evaluate audited policies beside what decides, from the first that there is on."""

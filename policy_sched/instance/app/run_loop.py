@@ -17,11 +17,15 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from policy_sched import __version__
 from policy_sched.instance.app.gc_tuning import MemoryAfterBursts, freeze_loaded
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import manifests_below
+from policy_sched.instance.app.policy_objects import PolicyObjects
 from policy_sched.instance.observability import INFO, WARNING
+from policy_sched.profiles.load import PolicyObject
 from policy_sched.profiles.reload import Reload, Watched, changes, frozen_mounts
 
 GRACE: Final = 10.0
@@ -30,6 +34,8 @@ SLICE: Final = 0.005
 """Seconds after which a step begins nothing new, so that connections, leases and probes run."""
 AT_ONCE: Final = 1
 """Exit code of a process that did not shut down in order (upstream's)."""
+TOGETHER: Final = 0.2
+"""Seconds in which changes of objects are one reload."""
 LOOK: Final = 0.05
 """Seconds between two checks for work under way at shutdown."""
 LONGEST_SLEEP: Final = 3600.0
@@ -91,6 +97,8 @@ class RunLoop:
             self._begin(work)
         self._warn_of_frozen_files()
         self._begin(self._watch())
+        if self.instance.policy_objects is not None:
+            self._begin(self._watch_objects(self.instance.policy_objects))
         try:
             self._wake()
             await ended
@@ -200,6 +208,17 @@ class RunLoop:
             else:
                 await self._apply()
 
+    async def _watch_objects(self, objects: PolicyObjects) -> None:
+        """Reload when policies that are objects have changed, until cancelled."""
+        judged: tuple[PolicyObject, ...] | None = None
+        while True:
+            await objects.changed.wait()
+            await asyncio.sleep(TOGETHER)
+            objects.changed.clear()
+            if objects.given() != judged:
+                await self.reload("object")
+                judged = self.instance.reloader.store.files.objects
+
     async def _again(self, trigger: str) -> None:
         """Read all files again, changed or not."""
         await self.reload(trigger)
@@ -208,10 +227,15 @@ class RunLoop:
     async def reload(self, trigger: str = "http") -> Reload:
         """Read the policies again, changed or not; return the result."""
         async with self._reload_lock:
-            compilation = await asyncio.to_thread(self.instance.reloader.store.prepare)
-            compilation = await self.instance.readied(compilation)
+            store, objects = self.instance.reloader.store, self.instance.policy_objects
+            if objects is not None:
+                store.files = replace(store.files, objects=objects.given())
+            compiled = await asyncio.to_thread(store.prepare)
+            compilation = await self.instance.readied(compiled)
             await self.instance.settled()
             reload = self.instance.reload(compilation, trigger)
+            if objects is not None:
+                objects.judge(store.files.objects, compiled.paths, reload)
         self._wake()
         return reload
 

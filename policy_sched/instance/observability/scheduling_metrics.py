@@ -59,6 +59,8 @@ class AttemptMetrics:
         self._thought = families.scheduling_algorithm_duration_seconds.taker()
         self._events: dict[str, Callable[[float], None]] = {}
         self._noted = 0
+        self.broken: Counter[str] = Counter()
+        """Attempts that ended with an error, by the plugin that raised it, as of the last fold."""
         self.claims: ClaimCounts | None = None
         """What DynamicResources counts; None until a scheduler is measured."""
 
@@ -247,6 +249,7 @@ class AttemptMetrics:
         for labels_of_wait, waited in recorder.waits.items():
             _move(families.permit_wait_duration_seconds.take, labels_of_wait, waited)
         for (plugin, point), count in recorder.broken.items():
+            self.broken[plugin] += count
             if plugin == _VOLUMES and point in _STAGES:
                 stage = _STAGES[point]
                 families.volume_scheduling_stage_error_total.values[(stage,)] += count

@@ -59,6 +59,15 @@ from policy_sched.profiles.load.policies import (
     too_many_params as too_many_params,
     with_rule_texts as with_rule_texts,
 )
+from policy_sched.profiles.load.policy_object import (
+    MOST_OBJECTS as MOST_OBJECTS,
+    OBJECTS as OBJECTS,
+    Place as Place,
+    PolicyObject as PolicyObject,
+    paths_of as paths_of,
+    read_object as read_object,
+    read_objects as read_objects,
+)
 from policy_sched.profiles.load.policy_source import (
     LIMIT as LIMIT,
     input_kinds as input_kinds,

@@ -14,7 +14,9 @@ from policy_sched.profiles.reload.inputs import (
     CompiledFiles as CompiledFiles,
     Config as Config,
     PolicyFiles as PolicyFiles,
+    alone as alone,
     compiled_set as compiled_set,
+    first_compilation as first_compilation,
     read_policy_set as read_policy_set,
 )
 from policy_sched.profiles.reload.store import (

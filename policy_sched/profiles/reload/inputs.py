@@ -6,7 +6,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,8 @@ class Compilation(msgspec.Struct, frozen=True):
     plans: tuple[CompiledPlan, ...]
     problems: tuple[Diagnostic, ...]
     settings: models.KubeSchedulerConfiguration | None = None
+    paths: Mapping[load.Place, str] = msgspec.field(default_factory=dict)
+    """The fields of policies as objects that problems are about."""
 
     @property
     def failed(self) -> bool:
@@ -60,6 +63,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     """Those that come before the configuration's."""
     enforce_audits: bool = False
     """Whether policies that are audited decide, as in tests of them."""
+    objects: tuple[load.PolicyObject, ...] = ()
+    """Policies that are objects of the cluster; policies in files come first."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -78,6 +83,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     def loaded(self) -> tuple[load.LoadedPolicy, ...]:
         """Return the policies of the files, and the shipped ones that the configuration names."""
         policies, _ = load.load_policies(self.policies)
+        policies += tuple(policy for policy in self._read_objects(policies)[0] if policy.sound)
         config, _ = (None, []) if self.config is None else _read_config(self.config)
         if config is None:
             return policies
@@ -101,7 +107,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     def problems_of_schema(self, given: Input, message: str) -> list[Diagnostic]:
         """Return a problem at each input of that name and kind, whose schema to renew."""
         problems = []
-        for policy in self._given_and_named():
+        for policy in self.loaded():
             for number, declared in enumerate(policy.model.spec.inputs):
                 same = (declared.api_version, declared.kind) == given.object_kind
                 if same and declared.name == given.name:
@@ -113,15 +119,19 @@ class PolicyFiles(msgspec.Struct, frozen=True):
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""
-        read, problems_read = load.read_policies(self.policies)
+        of_files, problems_read = load.read_policies(self.policies)
+        objects, problems_of_objects = self._read_objects(of_files)
+        read = (*of_files, *objects)
         if self.enforce_audits:
             read = tuple(map(load.enforced, read))
+        problems_read += problems_of_objects
         policies = tuple(policy for policy in read if policy.sound)
         problems_read += load.beyond_ceiling(policies, self.max_cost_limit)
         problems = [*problems_read, *self._empty_paths(policies, problems_read)]
         config: load.LoadedConfig | None
         if self.config is None:
-            config = load.default_config(list(dict.fromkeys(policy.name for policy in policies)))
+            names = [policy.name for policy in of_files if policy.sound]
+            config = load.default_config(list(dict.fromkeys(names)))
         else:
             config, refused = _read_config(self.config)
             problems += refused
@@ -144,8 +154,20 @@ class PolicyFiles(msgspec.Struct, frozen=True):
             # A configuration with one error may have others, which show where it is mended.
             problems += _unsound_problems(config, read, problems)
         problems += _rule_problems(read)
-        result = Compilation(plans, tuple(sorted(set(problems))), settings)
-        return Compilation((), result.problems) if result.failed else result
+        enabled = {name for ready in plans for name in (*ready.policies, *ready.audits)}
+        for given in self.objects if objects else ():  # whoever applied one is told what is wrong
+            problems += () if given.name in enabled else _errors_of_object(given)
+        told = tuple(sorted(set(problems)))
+        paths = load.paths_of(self.objects, told)
+        result = Compilation(plans, told, settings, paths)
+        return Compilation((), told, None, paths) if result.failed else result
+
+    def _read_objects(
+        self, of_files: Sequence[load.LoadedPolicy]
+    ) -> tuple[tuple[load.LoadedPolicy, ...], list[Diagnostic]]:
+        """Return the policies that are objects and that no file stands in for."""
+        files = {policy.name: policy.place.name for policy in of_files}
+        return load.read_objects(self.objects, files)
 
     def _with_gates(self, config: load.LoadedConfig) -> tuple[load.LoadedConfig, list[Diagnostic]]:
         """Return the configuration with the feature gates of the command line."""
@@ -193,6 +215,13 @@ def _rule_problems(policies: Sequence[load.LoadedPolicy]) -> list[Diagnostic]:
     return rule_errors(policies)
 
 
+@lru_cache(maxsize=load.MOST_OBJECTS)
+def _errors_of_object(given: load.PolicyObject) -> tuple[Diagnostic, ...]:
+    """Return the errors of the rules of an object that no profile enables; kept, as it is read."""
+    policy = load.read_object(given).policy
+    return () if policy is None else tuple(_rule_problems((policy,)))
+
+
 def _read_config(
     config: str | Mapping[str, Any],
 ) -> tuple[load.LoadedConfig | None, list[Diagnostic]]:
@@ -221,6 +250,47 @@ def compile_consistently(files: PolicyFiles) -> Compilation:
             break
         before, compilation = after, files.compile()
     return compilation
+
+
+def first_compilation(
+    files: PolicyFiles, compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
+) -> tuple[PolicyFiles, Compilation]:
+    """Compile files for the first time, and return what was compiled.
+
+    No set is in force yet that could stay, and an object that is broken, or goes beyond the limits
+    of a compiler process, must not keep a scheduler from its start: it is left out.
+    """
+    compilation, looked = compiler(files), False
+    while compilation.failed and files.objects:
+        broken = {p.file for p in compilation.problems if p.severity is Severity.ERROR}
+        kept = tuple(given for given in files.objects if given.file not in broken)
+        if load.OBJECTS in broken:
+            kept = ()
+        if len(kept) == len(files.objects) and not looked:
+            looked = True
+            kept = tuple(
+                given for given in kept if not compiler(alone(given, files.max_cost_limit)).failed
+            )
+        if len(kept) == len(files.objects):
+            break
+        files = replace(files, objects=kept)
+        compilation = compiler(files)
+    return files, compilation
+
+
+def alone(given: load.PolicyObject, max_cost_limit: int = MAX_ANNOTATED_COST) -> PolicyFiles:
+    """Return an object as the only policy beside the default plugins, for a judgement of its own.
+
+    One that sorts the queue does so in place of PrioritySort.
+    """
+    spec = msgspec.json.decode(given.raw).get("spec") or {}
+    sorts = isinstance(spec, dict) and not spec.keys().isdisjoint(("queueSort", "queueOrder"))
+    plugins: dict[str, Any] = {"enabled": [{"name": given.name}]}
+    if sorts:
+        plugins["disabled"] = [{"name": "PrioritySort"}]
+    head = {"apiVersion": models.API_VERSION, "kind": models.KIND}
+    config = {**head, "profiles": [{"plugins": {"multiPoint": plugins}}]}
+    return PolicyFiles(config, (), max_cost_limit, objects=(given,))
 
 
 class CompiledFiles(msgspec.Struct, frozen=True):

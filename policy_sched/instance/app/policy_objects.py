@@ -1,0 +1,230 @@
+"""Policies that are objects of the cluster: which there are, and what their status says.
+
+Theory of operation. A watch signals that something has changed; what there is is listed then, from
+what the process holds. Objects whose metadata and spec are as before are the same value, so writing
+a status reloads nothing. After each reload every object is judged, on standbys, too. The leader
+writes what differs from what the objects show: conditions at once, counts once a minute, one object
+after the other. Counts go on from those that were shown when this process began to lead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import is_gone, timestamp
+from policy_sched.errors import ClusterError
+from policy_sched.framework import tally
+from policy_sched.instance.app.policy_status import (
+    COUNTS,
+    Judgement,
+    counts_of,
+    judgements,
+    status_of,
+)
+from policy_sched.instance.observability import Metrics
+from policy_sched.model import ApiObject
+from policy_sched.profiles.load import Place, PolicyObject
+from policy_sched.profiles.reload import Reload, ReloadResult
+from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Scheduler
+
+LOOK: Final = 0.5
+"""Seconds between two looks whether there is something to write."""
+EVERY: Final = 60.0
+"""Seconds between two writes of counts."""
+SPACING: Final = 0.05
+"""Seconds between two writes."""
+LONGEST: Final = 60.0
+"""Seconds that an object whose status cannot be written is left alone, at most."""
+
+
+class CustomRecord(ApiObject):
+    """An object of a kind of ours."""
+
+    spec: Any = None
+    status: Any = None
+
+
+def policy_object(record: CustomRecord) -> PolicyObject:
+    """Return an object as the compiler reads it."""
+    meta = {key: value for key, value in msgspec.to_builtins(record.metadata).items() if value}
+    head = {"apiVersion": record.api_version, "kind": record.kind, "metadata": meta}
+    raw = msgspec.json.encode({**head, "spec": record.spec})
+    return PolicyObject(record.metadata.name, raw, record.metadata.generation)
+
+
+Records = Callable[[], Iterable[CustomRecord] | None]
+"""Returns the objects of a kind that there are; None while that is not known."""
+
+
+class PolicyCounts:
+    """What policies have done in a scheduler, from now on."""
+
+    def __init__(self, scheduler: Scheduler, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._rejected: dict[str, int] = {}
+        scheduler.observers.decided.append(self._decided)
+        scheduler.observers.group_decided.append(self._group_decided)
+
+    def _decided(self, _attempt: Attempt, decision: Decision, _start: float) -> None:
+        if isinstance(decision, Bind):
+            return
+        diagnosis = decision.diagnosis
+        if diagnosis is not None and diagnosis.pre_filter is not None:
+            _add(self._rejected, diagnosis.pre_filter.plugin, diagnosis.node_count)
+        elif diagnosis is not None:
+            for status, count in tally(diagnosis.statuses).items():
+                _add(self._rejected, status.plugin, count)
+
+    def _group_decided(self, decision: GroupDecision, start: float) -> None:
+        for member in decision.members:
+            self._decided(member.attempt, member.decision, start)
+
+    def totals(self) -> Callable[[str], dict[str, int]]:
+        """Return the counts by policy, as they are now."""
+        self._metrics.attempts.fold()
+        evaluated = self._metrics.upstream.plugin_evaluation_total.values
+        most: dict[tuple[str, str], float] = {}
+        for (plugin, _, profile), count in evaluated.items():
+            most[plugin, profile] = max(most.get((plugin, profile), 0), count)
+        matched: dict[str, int] = {}
+        for (plugin, _), count in most.items():
+            _add(matched, plugin, int(count))
+        by_name = (matched, dict(self._rejected), dict(self._metrics.attempts.broken))
+        return lambda name: {
+            field: of.get(name, 0) for field, of in zip(COUNTS, by_name, strict=True)
+        }
+
+
+def _add(counts: dict[str, int], name: str, count: int) -> None:
+    counts[name] = counts.get(name, 0) + count
+
+
+class PolicyObjects:
+    """The policies of a cluster that a scheduler reads as objects. ``run`` it as a task.
+
+    ``records`` returns those that there are; ``may_write`` returns whether this process leads and
+    ``write`` merges a status into that of an object. ``told`` gets the name and the error of a
+    write that failed. ``sleep`` is that of the world unless another one is set.
+    """
+
+    def __init__(
+        self,
+        counts: PolicyCounts,
+        may_write: Callable[[], bool],
+        write: Callable[[str, dict[str, Any]], Awaitable[None]],
+        told: Callable[[str, str], None],
+        now: Callable[[], int],
+    ) -> None:
+        self.records: Records = tuple
+        self.changed = asyncio.Event()
+        """Is set when there may be something new to compile."""
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self._counts = counts
+        self._may_write = may_write
+        self._write = write
+        self._told = told
+        self._now = now
+        self._kept: dict[str, tuple[tuple[Any, ...], PolicyObject]] = {}
+        self._in_force: dict[str, PolicyObject] = {}
+        self._judged: dict[str, Judgement] = {}
+        self._base: dict[str, dict[str, int]] = {}
+        self._failed: dict[str, tuple[int, int]] = {}
+        self._due = True
+        self._counted_at = 0
+
+    def given(self) -> tuple[PolicyObject, ...]:
+        """Return the policies that there are, in order of name."""
+        records = self.records()
+        if records is None:
+            return tuple(self._in_force.values())
+        before, self._kept = self._kept, {}
+        for record in records:
+            meta = record.metadata
+            same = (meta.uid, meta.generation, meta.labels, meta.annotations)
+            known = before.get(meta.name)
+            if known is None or known[0] != same:
+                known = same, policy_object(record)
+            self._kept[meta.name] = known
+        return tuple(self._kept[name][1] for name in sorted(self._kept))
+
+    def loaded(self, objects: Iterable[PolicyObject]) -> None:
+        """Note the objects of the set that a scheduler was started with."""
+        self._in_force = {given.name: given for given in objects}
+
+    def judge(
+        self, objects: tuple[PolicyObject, ...], paths: Mapping[Place, str], reload: Reload
+    ) -> None:
+        """Judge the objects that a reload read."""
+        if reload.result is not ReloadResult.REFUSED:
+            self.loaded(objects)
+        self._judged = judgements(objects, self._in_force, reload, paths, self._judged)
+        self._due = True
+
+    async def run(self) -> None:
+        """Write what changed, until cancelled."""
+        while True:
+            await self.sleep(LOOK)
+            await self.publish()
+
+    async def publish(self) -> None:
+        """Write what is due, once."""
+        if not self._may_write():
+            self._base.clear()
+            self._due = True
+            return
+        counting = self._now() - self._counted_at >= EVERY * 1e9
+        if not (self._due or counting):
+            return
+        self._due = False
+        totals = self._counts.totals()
+        for record in list(self.records() or ()):
+            judgement = self._judged.get(record.metadata.name)
+            if judgement is None or not self._may_write():
+                continue
+            status = self._status(record, judgement, totals, counting=counting)
+            if status is not None:
+                await self._written(record.metadata.name, status)
+                await self.sleep(SPACING)
+        if counting:
+            self._counted_at = self._now()
+        for kept in (self._base, self._failed):
+            for name in kept.keys() - self._kept.keys():
+                del kept[name]
+
+    def _status(
+        self,
+        record: CustomRecord,
+        judgement: Judgement,
+        totals: Callable[[str], dict[str, int]],
+        *,
+        counting: bool,
+    ) -> dict[str, Any] | None:
+        """Return the status to write, None if the object shows it or cannot be written now."""
+        name, shown, now = record.metadata.name, record.status, self._now()
+        if self._failed.get(name, (0, 0))[1] > now:
+            self._due = True
+            return None
+        own, before = totals(name), counts_of(shown)
+        base = self._base.setdefault(name, {key: before[key] - own[key] for key in own})
+        counts = {key: base[key] + own[key] for key in own} if counting or not shown else before
+        status = status_of(judgement, shown, counts, timestamp(now))
+        same = isinstance(shown, dict) and all(shown.get(key) == status[key] for key in status)
+        return None if same else status
+
+    async def _written(self, name: str, status: dict[str, Any]) -> None:
+        try:
+            await self._write(name, status)
+        except ClusterError as error:
+            if is_gone(error):
+                return
+            tries = self._failed.get(name, (0, 0))[0] + 1
+            pause = min(LONGEST, 2.0**tries)
+            self._failed[name] = tries, self._now() + int(pause * 1e9)
+            self._due = True
+            self._told(name, str(error))
+        else:
+            self._failed.pop(name, None)

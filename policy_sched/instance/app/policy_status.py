@@ -1,0 +1,217 @@
+"""What the status of a policy that is an object says; pure.
+
+Theory of operation. After each reload every object is judged: by its own problems, by what became
+of the set, and by the plans in force. A judgement becomes a status when it is written: times of
+conditions that still hold are those that the object shows, so a restart or another leader writes
+nothing anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.load import Place, PolicyObject
+from policy_sched.profiles.models import DUPLICATE
+from policy_sched.profiles.reload import Reload, ReloadResult
+
+MOST_PROBLEMS: Final = 20
+"""Problems that a status shows."""
+LONGEST: Final = 4096
+"""Characters of a message."""
+ACCEPTED: Final = "Accepted"
+IN_FORCE: Final = "InForce"
+COUNTS: Final = ("podsMatched", "nodesRejected", "errors")
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """A condition without its time."""
+
+    status: str
+    reason: str
+    message: str
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What is to be said of an object, but for what it has done."""
+
+    accepted: Statement
+    in_force: Statement
+    problems: tuple[Mapping[str, Any], ...] = ()
+    profiles: tuple[str, ...] = ()
+    hash: str = ""
+    generation: int = 0
+
+
+def judgements(
+    objects: Iterable[PolicyObject],
+    in_force: Mapping[str, PolicyObject],
+    reload: Reload,
+    paths: Mapping[Place, str],
+    before: Mapping[str, Judgement],
+) -> dict[str, Judgement]:
+    """Return what is to be said of each object after a reload, by name.
+
+    ``in_force``: the objects, as they were, of which the set in force was made. ``before``: what
+    was said, which stays where a refused set changes nothing for an object.
+    """
+    by_file: dict[str, list[Diagnostic]] = {}
+    for problem in reload.problems:
+        by_file.setdefault(problem.file, []).append(problem)
+    refused = reload.result is ReloadResult.REFUSED
+    result = {}
+    for given in objects:
+        own, old = by_file.get(given.file, []), in_force.get(given.name)
+        if refused and old == given and given.name in before and not any(map(_is_error, own)):
+            result[given.name] = before[given.name]
+            continue
+        if any(p.code == DUPLICATE and not _is_error(p) for p in own):
+            old = None  # the policy of this name is in a file
+        others = [p for p in reload.problems if _is_error(p) and p not in own]
+        accepted = _accepted(own, others if refused else (), paths)
+        plans = reload.policies.plans
+        profiles = _profiles(plans, given.name) if old is not None else ()
+        warned = _in_words(own, paths)
+        stated = _in_force(accepted, warned, others if refused else (), plans, given, old)
+        shown = tuple(_problem(problem, paths) for problem in own[:MOST_PROBLEMS])
+        digest = reload.policies.content_hash if profiles else ""
+        result[given.name] = Judgement(accepted, stated, shown, profiles, digest, given.generation)
+    return result
+
+
+def _is_error(problem: Diagnostic) -> bool:
+    return problem.severity is Severity.ERROR
+
+
+def _profiles(plans: Sequence[CompiledPlan], name: str, *, audited: bool = True) -> tuple[str, ...]:
+    """Return the profiles that have a policy."""
+    return tuple(
+        ready.plan.scheduler_name
+        for ready in plans
+        if name in ready.policies or (audited and name in ready.audits)
+    )
+
+
+def _accepted(
+    own: Sequence[Diagnostic], others: Sequence[Diagnostic], paths: Mapping[Place, str]
+) -> Statement:
+    """Return whether an object has no error; ``others``: those that refused the set."""
+    errors = [p for p in own if _is_error(p) or p.code == DUPLICATE]
+    if errors:
+        return Statement("False", errors[0].code, _in_words(errors, paths))
+    if not own and any(problem.code == _TOO_COSTLY for problem in others):
+        return Statement("Unknown", _TOO_COSTLY, _joined(others))
+    return Statement("True", ACCEPTED, "the policy has no error")
+
+
+_TOO_COSTLY: Final = "PS503"
+
+
+def _in_force(
+    accepted: Statement,
+    warned: str,
+    others: Sequence[Diagnostic],
+    plans: Sequence[CompiledPlan],
+    given: PolicyObject,
+    old: PolicyObject | None,
+) -> Statement:
+    """Return whether an object decides, as it is now."""
+    enforced = _profiles(plans, given.name, audited=False)
+    profiles = _profiles(plans, given.name)
+    named = f"in {'profile' if len(profiles) == 1 else 'profiles'} {', '.join(profiles)}"
+    if old is not None and profiles and old != given:
+        why = accepted.message if accepted.status != "True" else _joined(others)
+        said = f"an older version of the policy is in force {named}"
+        return Statement("False", "OlderInForce", _cut(f"{said}: {why}" if why else said))
+    if old is not None and profiles:
+        if not enforced:
+            return Statement("True", "Audited", f"audited, and decides nothing, {named}")
+        return Statement("True", IN_FORCE, f"decides {named}")
+    if accepted.status != "True":
+        return Statement("False", "NotAccepted", "the policy is not accepted")
+    if others:
+        text = "the set with it was refused, and the one before stays"
+        return Statement("False", "SetRefused", _cut(f"{text}: {_joined(others)}"))
+    text = "no configuration names it"
+    text += f": {warned}" if warned else ", and it names no profile"
+    return Statement("False", "NotEnabled", _cut(text))
+
+
+def _joined(problems: Iterable[Diagnostic]) -> str:
+    return _cut("; ".join(f"{p.file}:{p.line}:{p.column}: {p.message}" for p in problems))
+
+
+def _in_words(problems: Iterable[Diagnostic], paths: Mapping[Place, str]) -> str:
+    """Return the problems of an object, each with its field and line."""
+    return _cut("; ".join(f"{_path(p, paths)}, line {p.line}: {p.message}" for p in problems))
+
+
+def _path(problem: Diagnostic, paths: Mapping[Place, str]) -> str:
+    return paths.get((problem.file, problem.line, problem.column), "") or "the object"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _problem(problem: Diagnostic, paths: Mapping[Place, str]) -> Mapping[str, Any]:
+    return {
+        "code": problem.code,
+        "severity": problem.severity.value,
+        "path": paths.get((problem.file, problem.line, problem.column), ""),
+        "line": problem.line,
+        "column": problem.column,
+        "message": _cut(problem.message),
+        "hint": _cut(problem.hint),
+    }
+
+
+def status_of(
+    judgement: Judgement, shown: Any, counts: Mapping[str, int], now: str
+) -> dict[str, Any]:
+    """Return the status of an object. ``shown``: the one that it has; ``now``: the time."""
+    before = {
+        condition.get("type"): condition
+        for condition in _listed(shown, "conditions")
+        if isinstance(condition, dict)
+    }
+    conditions = []
+    for kind, stated in ((ACCEPTED, judgement.accepted), (IN_FORCE, judgement.in_force)):
+        old = before.get(kind, {})
+        since = old.get("lastTransitionTime") if old.get("status") == stated.status else None
+        conditions.append(
+            {
+                "type": kind,
+                "status": stated.status,
+                "reason": stated.reason,
+                "message": stated.message,
+                "lastTransitionTime": since or now,
+                "observedGeneration": judgement.generation,
+            }
+        )
+    return {
+        "observedGeneration": judgement.generation,
+        "conditions": conditions,
+        "problems": [dict(problem) for problem in judgement.problems],
+        "profiles": list(judgement.profiles),
+        "hash": judgement.hash,
+        "counts": dict(counts),
+    }
+
+
+def counts_of(shown: Any) -> dict[str, int]:
+    """Return the counts that an object shows."""
+    counts = shown.get("counts") if isinstance(shown, dict) else None
+    return {
+        name: counts[name] if isinstance(counts, dict) and type(counts.get(name)) is int else 0
+        for name in COUNTS
+    }
+
+
+def _listed(value: Any, key: str) -> list[Any]:
+    items = value.get(key) if isinstance(value, dict) else None
+    return items if isinstance(items, list) else []
