@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from policy_sched.model import PodInfo
 T = TypeVar("T", bound=np.generic)
 
 
+_LATER: Any = None  # what is set before it is read
 _NO_STAMPS: Final = array("q")
 _NO_TOTALS: Final = Totals(np.empty(0, np.int64), np.empty(0, np.int16))
 NO_ROWS: Final = np.empty(0, np.intp)
@@ -31,79 +33,58 @@ NO_ROWS: Final = np.empty(0, np.intp)
 OBJECT_BYTES: Final = 8192
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """An evaluation, and the arrays behind it, which only the Evaluator's `Updates` write.
 
     Without nominated pods ``by_plugins`` is the same array as ``first``.
     """
 
-    __slots__ = (
-        "active",
-        "by_plugins",
-        "cluster_scores",
-        "fatal",
-        "filters",
-        "first",
-        "fixed",
-        "incremental",
-        "node_scores",
-        "nominated",
-        "normalized",
-        "overrides",
-        "pre_filter",
-        "pre_score",
-        "rejects",
-        "result",
-        "row_functions",
-        "shares_scores",
-        "stamps",
-        "totals",
-        "version",
-        "views",
-    )
+    fixed: framework.Codes
+    """int16, shape (n,): the rows that no filter looks at."""
+    first: framework.Codes
+    by_plugins: framework.Codes
+    nominated: NominatedPods | None
+    version: int
+    stamps: array[int]
+    """``version``: the journal's when the entry was up to date, and those of the rows then."""
+    totals: Totals
+    rejects: bool = True
+    """False only while all rows are feasible."""
+    views: list[FilterView] = []
+    fatal: dict[int, results.FatalCodes] = {}
+    overrides: dict[int, results.Override] = {}
+    filters: Filters = _LATER
+    """The filters that take part."""
+    active: ActivePlugins = _LATER
+    """The plugins that have anything to do with the pod."""
+    pre_filter: tuple[Hook, ...] = ()
+    """The hooks of PreFilter that run again after a change, as they read the whole cluster."""
+    pre_score: tuple[Hook, ...] = ()
+    """The hooks of PreScore that do."""
+    incremental: Mapping[str, framework.Incremental] | None = None
+    """What updates the results of plugins of the whole cluster, by name, in place of these
+    hooks. None: not looked for yet."""
+    row_functions: framework.RowFunctions | None = None
+    """What runs for a row in place of the plugins that read no more than the row; None where
+    these run one by one."""
+    node_scores: list[ScoreView] = []
+    cluster_scores: list[ScoreView] = []
+    normalized: list[ScoreView] = []
+    """Those of scope STATIC whose scores may change with the feasible rows."""
+    shares_scores: bool = True
+    """Whether scores may be arrays of a static part: not before the first update."""
+    result: results.Evaluation = _LATER
 
-    def __init__(
-        self,
+    @staticmethod
+    def of(
         fixed: framework.Codes,
+        first: framework.Codes,
         nominated: NominatedPods | None = None,
         version: int = 0,
-        first: framework.Codes | None = None,
-    ) -> None:
-        self.fixed = fixed
-        """int16, shape (n,): the rows that no filter looks at."""
-        self.first: framework.Codes = fixed.copy() if first is None else first
-        self.by_plugins: framework.Codes = self.first if nominated is None else self.first.copy()
-        self.rejects = True
-        """False only while all rows are feasible."""
-        self.views: list[FilterView] = []
-        self.fatal: dict[int, results.FatalCodes] = {}
-        self.overrides: dict[int, results.Override] = {}
-        self.nominated = nominated
-        self.filters: Filters
-        """The filters that take part."""
-        self.active: ActivePlugins
-        """The plugins that have anything to do with the pod."""
-        self.pre_filter: tuple[Hook, ...] = ()
-        """The hooks of PreFilter that run again after a change, as they read the whole cluster."""
-        self.pre_score: tuple[Hook, ...] = ()
-        """The hooks of PreScore that do."""
-        self.incremental: Mapping[str, framework.Incremental] | None = None
-        """What updates the results of plugins of the whole cluster, by name, in place of these
-        hooks. None: not looked for yet."""
-        self.row_functions: framework.RowFunctions | None = None
-        """What runs for a row in place of the plugins that read no more than the row; None where
-        these run one by one."""
-        self.totals = _NO_TOTALS
-        self.node_scores: list[ScoreView] = []
-        self.cluster_scores: list[ScoreView] = []
-        self.normalized: list[ScoreView] = []
-        """Those of scope STATIC whose scores may change with the feasible rows."""
-        self.shares_scores = True
-        """Whether scores may be arrays of a static part: not before the first update."""
-        self.version = version
-        """The journal's when the entry was up to date, and ``stamps`` those of the rows then."""
-        self.stamps = _NO_STAMPS
-        self.result: results.Evaluation
+    ) -> Entry:
+        """Return an entry without results."""
+        by_plugins = first if nominated is None else first.copy()
+        return Entry(fixed, first, by_plugins, nominated, version, _NO_STAMPS, _NO_TOTALS)
 
     @property
     def nbytes(self) -> int:
@@ -299,7 +280,7 @@ class Entry:
 
         It can be updated if there are no nominated pods.
         """
-        copy = Entry(self.fixed.copy(), self.nominated, self.version, self.first.copy())
+        copy = Entry.of(self.fixed.copy(), self.first.copy(), self.nominated, self.version)
         if self.by_plugins is not self.first:
             copy.by_plugins = self.by_plugins.copy()
         copy.stamps = stamps[:]

@@ -99,7 +99,8 @@ class FilterDryRun:
             return passed
         for hook in hooks:
             left = hook.plugin in self._by_node and not passed.all()  # it looks at no other node
-            verdict = self._filter(hook, state, pod, _chosen(rows, passed) if left else rows, nodes)
+            asked = _chosen(rows, passed) if left else rows
+            verdict = self._runner.filter(hook, state, pod, asked, nodes)
             codes = verdict.codes
             if codes is None:
                 continue
@@ -136,7 +137,7 @@ class FilterDryRun:
         passed = np.ones(nodes.n, np.bool_)
         for hook in self.plugins:
             if hook not in self._dynamic:
-                verdict = self._filter(hook, state, pod, None, nodes)
+                verdict = self._runner.filter(hook, state, pod, None, nodes)
                 if verdict.fatal:
                     return None
                 if verdict.codes is not None:
@@ -198,7 +199,7 @@ class FilterDryRun:
                 break
             if moved and hook not in self._dynamic:
                 continue
-            verdict = self._filter(hook, state, pod, rows, nodes)
+            verdict = self._runner.filter(hook, state, pod, rows, nodes)
             if verdict.codes is None or not verdict.codes.any():
                 continue
             if verdict.fatal and verdict.names_node:
@@ -301,19 +302,6 @@ class FilterDryRun:
         for other in coming:
             self.add_pod(clone, pod, other, row)
         return clone.same(state)
-
-    def _filter(
-        self,
-        hook: Hook,
-        state: CycleState,
-        pod: PodInfo,
-        rows: NDArray[np.intp] | None,
-        nodes: NodeView,
-    ) -> FilterResult:
-        verdict = cast("FilterResult", self._runner.call("filter", hook, state, pod, rows, nodes))
-        if verdict.error is not None:
-            raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
-        return verdict
 
     def _check(
         self, hook: Hook, verdict: FilterResult, rows: NDArray[np.intp], codes: Codes

@@ -22,7 +22,6 @@ from policy_sched.framework import (
     Codes,
     CycleState,
     Feasible,
-    FilterResult,
     RawScores,
     Rows,
     Scores,
@@ -43,7 +42,7 @@ from policy_sched.framework.evaluate.views import (
     ScoreView,
     check_range,
 )
-from policy_sched.framework.runtime import Hook, Runner
+from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
 T = TypeVar("T")
@@ -57,7 +56,7 @@ class Passes:
 
     def __init__(self, runner: Runner, table: NodeTable, *, cached: bool) -> None:
         self._runner = runner
-        self._table = table
+        self.table = table
         self.sets = PluginSets(runner)
         self._cached = cached
         self._parts = (
@@ -104,7 +103,7 @@ class Passes:
         active: ActivePlugins,
         part: static_part.StaticPart | None,
     ) -> Entry:
-        runner, table, state = self._runner, self._table, CycleState()
+        runner, table, state = self._runner, self.table, CycleState()
         version = table.journal.version
         hooks = active.pre_filter if part is None else active.preparing_pre_filter
         result = runner.run("pre_filter", state, pod, hooks=hooks)
@@ -119,12 +118,13 @@ class Passes:
         rows, last, places = None, 0, filters.dynamic
         if part is not None and not rejected and result.node_names is None:
             base = part.base(filters.plugins)
-            entry = Entry(part.fixed, nominated, version, base.first.copy())
+            entry = Entry.of(part.fixed, base.first.copy(), nominated, version)
             entry.rejects, entry.fatal, last = base.rejects, {**base.fatal}, base.last
             static: Sequence[FilterView | None] = base.views
         else:
             rows = _named(table, result.node_names)
-            entry = Entry(self._fixed(rows, rejected=rejected), nominated, version)
+            fixed = self._fixed(rows, rejected=rejected)
+            entry = Entry.of(fixed, fixed.copy(), nominated, version)
             static = [None] * len(filters.plugins)
             places = [] if rejected else list(range(len(static)))
         entry.filters, entry.active = filters, active
@@ -137,7 +137,7 @@ class Passes:
 
     def _fixed(self, named: Rows, *, rejected: bool) -> Codes:
         """Return which rows no filter looks at; ``named``: all that it does, None for all."""
-        table = self._table
+        table = self.table
         fixed: Codes = table.live.values[: table.n].astype(np.int16) + np.int16(NO_NODE)
         if rejected:
             fixed[fixed == FEASIBLE] = OUTSIDE
@@ -151,10 +151,11 @@ class Passes:
         self, entry: Entry, pod: PodInfo, rows: Rows, places: Sequence[int], last: int
     ) -> None:
         """Run filters; ``last``: the number of the last other one that rejects a row."""
-        state, fused = entry.result.state, self._fused(entry.filters.fused, pod, rows)
+        runner, table, state = self._runner, self.table, entry.result.state
+        fused = self._fused(entry.filters.fused, pod, rows)
         for position in places:
             hook = entry.views[position].hook
-            result = fused.get(hook.plugin) or self.run_filter(hook, state, pod, rows)
+            result = fused.get(hook.plugin) or runner.filter(hook, state, pod, rows, table)
             if result is PASSES:
                 continue
             entry.take(position, result, rows)
@@ -177,13 +178,6 @@ class Passes:
             return fused(pod)
         except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
             return {}
-
-    def run_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
-        """Return a filter's result for some rows, or all (None). PluginError if it breaks."""
-        result: FilterResult = self._runner.call("filter", hook, state, pod, rows, self._table)
-        if result.error is not None:
-            raise PluginError(f'running "{hook.plugin}" filter plugin: {result.error}')
-        return result
 
     def override(self, entry: Entry, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
         """Reject the rows (None: of all) where the pod does not fit with the nominated pods."""
@@ -229,7 +223,7 @@ class Passes:
 
     def scored_again(self, result: Evaluation, pod: PodInfo) -> Evaluation:
         """Return a result with other feasible rows, which are scored anew."""
-        entry = Entry(result.filtering.first)
+        entry = Entry.of(result.filtering.first, result.filtering.first)
         entry.result, entry.active = result, self.sets.active(NONE)
         self.score_all(entry, pod)
         return entry.result

@@ -280,7 +280,7 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
         if self.note is not None:
             plugins = {plugin: [part] * rows.size for plugin, part in self.note.items()}
         else:
-            plugins = {view.name: view.weighted_at(rows).tolist() for view in self.views}
+            plugins = {view.name: view.weighted(rows).tolist() for view in self.views}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def shares_of(self, row: int) -> dict[str, int]:

@@ -133,7 +133,7 @@ class Totals(msgspec.Struct, eq=False):
         """Note rows that became feasible; what is known of their scores makes their totals."""
         total = np.zeros(rows.size, np.int64)
         for view in views:
-            total += view.weighted_at(rows)
+            total += view.weighted(rows)
         if self._groups and rows.size <= thresholds.FEW_ROWS:
             self.add(rows.tolist(), (total - self.values[rows]).tolist(), moved=True)
             return

@@ -143,7 +143,8 @@ class Updates:
         ``rejections``: of the filters of scope NODE, None if only they can tell. ``nominated``:
         whether nominated pods have to do with one of the rows.
         """
-        filters, passed, changed = entry.filters, rows, NO_ROWS
+        runner, table, filters = self._runner, self._passes.table, entry.filters
+        passed, changed = rows, NO_ROWS
         if rejections != _ALL_PASS:
             changed = np.array(rows, np.intp)
             if rejections is not None and entry.put_rejections(rows, rejections):
@@ -155,7 +156,7 @@ class Updates:
             else:
                 for place in filters.node_scoped:
                     hook = filters.plugins[place]
-                    result = self._passes.run_filter(hook, entry.result.state, pod, changed)
+                    result = runner.filter(hook, entry.result.state, pod, changed, table)
                     entry.take(place, result, changed)
                 passing = entry.rejecting(changed, filters.node_scoped) == FEASIBLE
                 passed = changed[passing].tolist()
@@ -206,7 +207,7 @@ class Updates:
                 entry.take(place, refiltered.result, refiltered.rows)
                 differ = refiltered.rows
             else:
-                result = self._passes.run_filter(view.hook, state, pod, None)
+                result = runner.filter(view.hook, state, pod, None, self._passes.table)
                 if result.codes is view.codes:
                     continue
                 none = np.zeros(len(entry.fixed), np.int16)

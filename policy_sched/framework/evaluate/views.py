@@ -35,6 +35,7 @@ Positive values are one more than the index of the filter plugin that rejected t
 CLOSED: Final = -1
 MAX_NODE_SCORE: Final = 100
 _NO_SCORES: Final = np.empty(0, np.int64)
+_ALL: Final = slice(None)
 
 
 class FilterView(msgspec.Struct, eq=False):
@@ -137,16 +138,8 @@ class ScoreView(msgspec.Struct, eq=False):
         """The name of the plugin."""
         return self.plugin.hook.plugin
 
-    def weighted(self) -> framework.Scores:
-        """Return the plugin's part of the total, row by row."""
-        if self.grouped is not None:
-            return np.array(self.grouped.normalized, np.int64)[self.grouped.groups] * self.weight
-        if self.part is not None:
-            return self.part
-        return self.raw if self.weight == 1 else self.raw * self.weight
-
-    def weighted_at(self, rows: NDArray[np.intp]) -> framework.Scores:
-        """Return the plugin's part of the total in some rows."""
+    def weighted(self, rows: NDArray[np.intp] | slice = _ALL) -> framework.Scores:
+        """Return the plugin's part of the total in some rows, or in all."""
         if self.grouped is not None:
             scores = np.array(self.grouped.normalized, np.int64) * self.weight
             return scores[self.grouped.groups[rows]]
@@ -164,7 +157,7 @@ class ScoreView(msgspec.Struct, eq=False):
             return self.part.item(row)
         return int(self.raw.item(row)) * self.weight
 
-    def raw_at(self, rows: NDArray[np.intp]) -> framework.RawScores:
+    def raw_at(self, rows: NDArray[np.intp] | slice) -> framework.RawScores:
         """Return the raw scores of some rows."""
         if self.grouped is not None:
             return np.array(self.grouped.raw, np.int64)[self.grouped.groups[rows]]
@@ -222,8 +215,7 @@ class ScoreView(msgspec.Struct, eq=False):
         """Return a copy that shares arrays until it changes them; this one must not change them."""
         copy = ScoreView(self.plugin, self.weight)
         if self.grouped is not None:
-            rows = np.arange(len(self.grouped.groups))
-            copy.raw, copy.part = self.raw_at(rows), self.weighted_at(rows)
+            copy.raw, copy.part = self.raw_at(_ALL), self.weighted()
         else:
             copy.raw, copy.part, copy.shared = self.raw, self.part, True
         copy.whole, copy.bounds = self.whole, self.bounds

@@ -340,6 +340,13 @@ class Runner:
                 raise
             raise failure from error
 
+    def filter(self, hook: Hook, *args: object) -> FilterResult:
+        """Call a filter; PluginError if it raises, or cannot filter at all."""
+        result: FilterResult = self.call("filter", hook, *args)
+        if result.error is not None:
+            raise PluginError(f'running "{hook.plugin}" filter plugin: {result.error}')
+        return result
+
     def failure(self, point: str, hook: Hook, error: Exception) -> PluginError:
         """Count what a plugin raised, and return it as a PluginError that names the plugin."""
         if isinstance(error, TakesLong):
