@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -32,9 +32,7 @@ from policy_sched.language.diagnostics import (
     MAX_RULES,
     OF_QUOTA_OBJECTS,
     AggregateRule,
-    DeviceRule,
     DeviceRules,
-    EventRule,
     EvictRule,
     OrderKey,
     PlacementRule,
@@ -51,6 +49,7 @@ from policy_sched.language.diagnostics import (
     StepRule,
     Text,
     did_you_mean,
+    field_names,
 )
 from policy_sched.language.syntax import ast, parse
 from policy_sched.language.values import types
@@ -137,9 +136,12 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
 
 
 def _check_policy(
-    source: PolicySource, scores: Mapping[str, types.Type]
+    source: PolicySource, scores: Mapping[str, types.Type], conditions: str = "matchConditions"
 ) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
-    """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
+    """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints.
+
+    ``conditions``: the section that its matchConditions are.
+    """
     report = _Report(source.name)
     inputs = check_inputs(source.inputs, source.params, report.add)
     aggregates = check_aggregates(source, inputs, report)
@@ -147,6 +149,7 @@ def _check_policy(
     counted = _counted(source, aggregates, quotas, inputs)
     definitions, variables = _definitions(source, report, scores, inputs, counted)
     check = _Checker(definitions, report)
+    part = check.part
     policy = CheckedPolicy(
         name=source.name,
         params=source.params,
@@ -157,30 +160,30 @@ def _check_policy(
         variables=variables,
         aggregates=aggregates,
         quotas=quotas,
-        match_conditions=check.texts(source.match_conditions, "matchConditions"),
-        pre_enqueue=check.rules(source.pre_enqueue, "preEnqueue"),
-        queue_sort=check.keys(source.queue_sort, "queueSort"),
-        queue_order=None if source.queue_order is None else check.queue_order(source.queue_order),
-        pre_filter=None if source.pre_filter is None else check.pre_filter(source.pre_filter),
-        filter=check.rules(source.filter, "filter"),
+        match_conditions=part(source.match_conditions, conditions),
+        pre_enqueue=part(source.pre_enqueue, "preEnqueue"),
+        queue_sort=part(source.queue_sort, "queueSort"),
+        queue_order=part(source.queue_order, "queueOrder"),
+        pre_filter=part(source.pre_filter, "preFilter"),
+        filter=part(source.filter, "filter"),
         score=None if source.score is None else check.score(source.score),
         weights=tuple(
             (given.name, weight)
             for given in source.weights
             if (weight := check.text(given.expression, "weights")) is not None
         ),
-        post_filter=check.step(source.post_filter, "postFilter", "postFilter"),
-        reserve=check.step(source.reserve, "reserve", "reserve"),
-        permit=check.step(source.permit, "permit", "permit.allow"),
-        pre_bind=check.step(source.pre_bind, "preBind", "preBind"),
-        bind=check.step(source.bind, "bind", "bind"),
-        post_bind=check.step(source.post_bind, "postBind", "postBind"),
-        preemption=None if source.preemption is None else check.preemption(source.preemption),
-        evict=check.evict(source.evict),
-        requeue=None if source.requeue is None else check.requeue(source.requeue),
-        placement=check.placement(source.placement),
-        measures=check.texts(tuple(measure.expression for measure in source.measures), "measures"),
-        devices=None if source.devices is None else check.devices(source.devices),
+        post_filter=part(source.post_filter, "postFilter"),
+        reserve=part(source.reserve, "reserve"),
+        permit=part(source.permit, "permit"),
+        pre_bind=part(source.pre_bind, "preBind"),
+        bind=part(source.bind, "bind"),
+        post_bind=part(source.post_bind, "postBind"),
+        preemption=part(source.preemption, "preemption"),
+        evict=part(source.evict, "evict"),
+        requeue=part(source.requeue, "requeue"),
+        placement=part(source.placement, "placement"),
+        measures=part(tuple(measure.expression for measure in source.measures), "measures"),
+        devices=part(source.devices, "devices"),
         cost_limit=source.cost_limit,
     )
     if not scores and _normalizes_doubles(source.score, policy.score):
@@ -228,33 +231,17 @@ def check_beside(
 
     Returns a policy of these definitions, with the expression as its one matchCondition.
     """
-    report = _Report(source.name)
-    inputs = check_inputs(source.inputs, source.params, report.add)
-    aggregates = check_aggregates(source, inputs, report)
-    quotas = check_quotas(source, inputs, report)
-    counted = _counted(source, aggregates, quotas, inputs)
-    definitions, variables = _definitions(source, report, {}, inputs, counted)
-    checked = _Checker(definitions, report).text(text, section)
-    diagnostics = report.sorted()
-    if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):
-        return None, diagnostics
-    functions = {n: d.function for n, d in definitions.functions.items() if d.function}
-    keys = _Checker(definitions, report).input_keys(inputs)
-    read = definitions.parts | report.parts
-    policy = CheckedPolicy(
-        name=source.name,
-        params=source.params,
-        params_type=definitions.params,
-        inputs=as_read(inputs, read),
-        keys=keys,
-        objects=objects_read(read),
-        functions=functions,
-        variables=variables,
-        aggregates=aggregates,
-        quotas=quotas,
-        match_conditions=(checked,),
+    alone = PolicySource(
+        source.name,
+        source.params,
+        inputs=source.inputs,
+        aggregates=source.aggregates,
+        quotas=source.quotas,
+        functions=source.functions,
+        variables=source.variables,
+        match_conditions=(text,),
     )
-    return policy, diagnostics
+    return _check_policy(alone, {}, section)
 
 
 @dataclass(slots=True)
@@ -332,31 +319,35 @@ class _Checker:
                 keys[entry.name] = checked
         return keys
 
-    def optional(self, text: Text | None, section: str) -> Checked | None:
-        return None if text is None else self.text(text, section)
+    def part(self, given: Any, section: str) -> Any:
+        """Check all texts of a part of a policy, which keeps its shape; None where one is wrong.
 
-    def texts(self, texts: tuple[Text, ...], section: str) -> tuple[Checked, ...]:
-        texts = self._within_limit(texts, section, "conditions", lambda text: text)
-        checked_texts = [self.text(text, section) for text in texts]
-        return tuple(checked for checked in checked_texts if checked is not None)
-
-    def keys(self, keys: tuple[OrderKey[Text], ...], section: str) -> tuple[OrderKey[Checked], ...]:
-        keys = self._within_limit(keys, section, "keys", lambda key: key.expression)
-        pairs = [(self.text(key.expression, section), key.order) for key in keys]
-        return tuple(OrderKey(checked, order) for checked, order in pairs if checked is not None)
-
-    def pre_filter(self, section: PreFilterRule[Text]) -> PreFilterRule[Checked]:
-        names = self.optional(section.node_names, "preFilter.nodeNames")
-        rules = self.rules(section.rules, "preFilter.rules")
-        return PreFilterRule(names, section.message, rules)
-
-    def queue_order(self, order: QueueOrderRule[Text]) -> QueueOrderRule[Checked] | None:
-        by, keys = self.text(order.by, "queueOrder.by"), self.keys(order.keys, "queueOrder.keys")
-        strict = order.strict
-        checked = strict if isinstance(strict, bool) else self.text(strict, "queueOrder.strict")
-        if by is None or checked is None:
+        A list loses what is wrong. The texts of a rule are sections by the names of their fields.
+        """
+        if isinstance(given, Text):
+            return self.text(given, section)
+        if isinstance(given, tuple):
+            parts = [self.part(entry, section) for entry in self._within_limit(given, section)]
+            return tuple(part for part in parts if part is not None)
+        if not isinstance(given, msgspec.Struct):
+            return given
+        fields = {name: getattr(given, name) for name in field_names(type(given))}
+        checked = {
+            name: self.part(value, _section_of(section, name)) for name, value in fields.items()
+        }
+        if any(checked[name] is None and value is not None for name, value in fields.items()):
             return None
-        return QueueOrderRule(by, keys, checked)
+        return msgspec.structs.replace(given, **checked)
+
+    def _within_limit(self, items: tuple[T, ...], section: str) -> tuple[T, ...]:
+        """Return the first `MAX_RULES` items of a section; report that it has more."""
+        if len(items) > MAX_RULES:
+            text = getattr(items[MAX_RULES], "expression", items[MAX_RULES])
+            noun = _NOUNS.get(type(items[0]), "rules")
+            message = f"{section} has {len(items)} {noun}; the limit is {MAX_RULES}"
+            if isinstance(text, Text):
+                self.report.add([Problem(0, 1, "PS501", message)], text)
+        return items[:MAX_RULES]
 
     def conditions_of_an_order(self, source: PolicySource) -> None:
         """Refuse conditions beside an order: one order has to hold for all pods."""
@@ -366,112 +357,6 @@ class _Checker:
             message = f"{section} orders every pod, so matchConditions cannot leave any pod out"
             hint = f"write {section} in a policy of its own, or test the pod within its keys"
             self.report.add([Problem(0, len(text.text), "PS312", message, hint)], text)
-
-    def preemption(self, preemption: PreemptionRules[Text]) -> PreemptionRules[Checked] | None:
-        eligible = self.text(preemption.eligible, "preemption.eligible")
-        victim = self.text(preemption.victim, "preemption.victim")
-        victim_order = self.keys(preemption.victim_order, "preemption.victimOrder")
-        node_order = self.keys(preemption.node_order, "preemption.nodeOrder")
-        if eligible is None or victim is None:
-            return None
-        unit = self.optional(preemption.unit, "preemption.unit")
-        return PreemptionRules(eligible, victim, victim_order, node_order, unit)
-
-    def placement(self, given: PlacementRule[Text] | None) -> PlacementRule[Checked] | None:
-        if given is None:
-            return None
-        domain = self.texts(given.domain, "placement.domain")
-        return PlacementRule(domain, self.optional(given.score, "placement.score"), given.on_error)
-
-    def evict(self, evict: EvictRule[Text] | None) -> EvictRule[Checked] | None:
-        if evict is None:
-            return None
-        victim = self.text(evict.victim, "evict.victim")
-        order = self.keys(evict.order, "evict.order")
-        words = self.optional(evict.message_expression, "evict.messageExpression")
-        if victim is None:
-            return None
-        return EvictRule(evict.every, victim, order, evict.most, evict.message, words)
-
-    def devices(self, devices: DeviceRules[Text]) -> DeviceRules[Checked]:
-        section = "devices.filter"
-        given = self._within_limit(devices.filter, section, "rules", lambda rule: rule.expression)
-        checked_rules = [(self.text(rule.expression, section), rule) for rule in given]
-        rules = tuple(
-            DeviceRule(checked, rule.message, rule.on_error)
-            for checked, rule in checked_rules
-            if checked is not None
-        )
-        score = self.optional(devices.score, "devices.score")
-        return DeviceRules(rules, score, devices.score_on_error)
-
-    def requeue(self, requeue: RequeueRule[Text]) -> RequeueRule[Checked]:
-        events = None
-        if requeue.events is not None:
-            events = tuple(
-                EventRule(e.kind, e.actions, self.optional(e.hint, "requeue.events.hint"))
-                for e in requeue.events[:MAX_RULES]
-            )
-        return RequeueRule(
-            self.optional(requeue.hint, "requeue.hint"),
-            self.optional(requeue.every, "requeue.every"),
-            events,
-        )
-
-    def rules(self, rules: tuple[Rule[Text], ...], section: str) -> tuple[Rule[Checked], ...]:
-        rules = self._within_limit(rules, section, "rules", lambda rule: rule.expression)
-        checked_rules = [self.rule(rule, section) for rule in rules]
-        return tuple(rule for rule in checked_rules if rule is not None)
-
-    def _within_limit(
-        self, items: tuple[T, ...], section: str, noun: str, text_of: Callable[[T], Text]
-    ) -> tuple[T, ...]:
-        """Return the first `MAX_RULES` items of a section; report that it has more."""
-        if len(items) > MAX_RULES:
-            message = f"{section} has {len(items)} {noun}; the limit is {MAX_RULES}"
-            self.report.add([Problem(0, 1, "PS501", message)], text_of(items[MAX_RULES]))
-        return items[:MAX_RULES]
-
-    def rule(self, rule: Rule[Text], section: str) -> Rule[Checked] | None:
-        expression = self.text(rule.expression, section)
-        message = self.optional(rule.message_expression, f"{section}.messageExpression")
-        reasons = self.optional(rule.reasons, "filter.reasons")
-        resolvable: bool | Checked | None
-        if isinstance(rule.resolvable, bool):
-            resolvable = rule.resolvable
-        else:
-            resolvable = self.text(rule.resolvable, "filter.resolvable")
-        if expression is None or resolvable is None:
-            return None
-        return Rule(expression, rule.message, message, reasons, resolvable, rule.on_error)
-
-    def step(
-        self, step: StepRule[Text] | None, section: str, value: str
-    ) -> StepRule[Checked] | None:
-        """Check a section that is one rule, which is the section ``value``."""
-        if step is None:
-            return None
-        expression = self.text(step.expression, value)
-        message = self.optional(step.message_expression, f"{section}.messageExpression")
-        timeout = self.optional(step.timeout, f"{section}.timeout")
-        reject = self.optional(step.reject, f"{section}.reject")
-        reject_message = self.optional(
-            step.reject_message_expression, f"{section}.rejectMessageExpression"
-        )
-        activate = self.optional(step.activate, f"{section}.activate")
-        if expression is None:
-            return None
-        return StepRule(
-            expression,
-            step.message,
-            message,
-            step.on_error,
-            timeout,
-            reject,
-            step.reject_message,
-            reject_message,
-            activate,
-        )
 
     def aggregate(self, given: AggregateRule[Text]) -> AggregateRule[Checked] | None:
         """Check one aggregate; None after an error."""
@@ -527,16 +412,24 @@ class _Checker:
             self.report.add([Problem(0, len(text.text), "PS812", message, hint)], text)
 
     def score(self, score: ScoreRule[Text]) -> ScoreRule[Checked] | None:
+        """Check the score; raw ones may be of use to find out what is wrong with `normalize`."""
         expression = self.text(score.expression, "score")
-        conditions = self.texts(score.match_conditions, "score.matchConditions")
-        normalize: str | Checked | None
-        if isinstance(score.normalize, Text):
-            normalize = self.text(score.normalize, "score.normalize")
-        else:
-            normalize = score.normalize
+        conditions = self.part(score.match_conditions, "score.matchConditions")
+        normalize = self.part(score.normalize, "score.normalize")
         if expression is None:
             return None
         return ScoreRule(expression, normalize, score.on_error, conditions)
+
+
+_NOUNS: Final[Mapping[type, str]] = {Text: "conditions", OrderKey: "keys"}
+
+
+def _section_of(section: str, field_name: str) -> str:
+    """Return the section that a text is by the name of its field."""
+    if field_name == "expression":
+        return "permit.allow" if section == "permit" else section
+    first, *words = field_name.split("_")
+    return f"{section}.{first}{''.join(map(str.capitalize, words))}"
 
 
 _EACH_POD_ITS_OWN: Final = frozenset({"uid", "name"})
