@@ -23,7 +23,7 @@ from policy_sched.language.runtime import Activation, no_allocation
 from policy_sched.language.values import RuleError
 from policy_sched.model import PodInfo, counted, quantity_text
 from policy_sched.plugins.dynamicresources import Allocations
-from policy_sched.plugins.rules import bind
+from policy_sched.plugins.rules import BoundScore, bind
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import PLUGIN_POINTS
 from policy_sched.report import Document, table
@@ -133,19 +133,18 @@ class _Policy:
             return  # the attempt fails with this error
         self._matched.add(pod.uid)
         if self._policy.sections.filter is not None:
-            codes = bound.filter(pod, cycle)
+            codes = bound.filters().codes(pod, cycle)
             if codes is not None:
                 self._rejected = _either(self._rejected, codes != 0)
             if self._by_rule:
                 self._note_rules(pod, cycle)
         try:
-            rates = self._policy.sections.score is not None
-            scores = rates and bound.matches_score(pod, cycle)
+            scores = bound.score is not None and bound.matches_score(pod, cycle)
         except RuleError:
             return
-        if scores:
-            self._scored = _either(self._scored, np.asarray(bound.score(pod, cycle)) > 0)
-            self._note_failures(pod, cycle)
+        if scores and bound.score is not None:
+            self._scored = _either(self._scored, bound.score.raw(pod, cycle) > 0)
+            self._note_failures(bound.score, pod, cycle)
 
     def _note_rules(self, pod: PodInfo, cycle: Activation) -> None:
         nodes = self._handle.nodes
@@ -155,12 +154,10 @@ class _Policy:
             own = np.zeros(nodes.n, np.bool_) if codes is None else (codes != 0) & live
             self._rules[name] = pods + bool(own.any()), _either(rows, own)
 
-    def _note_failures(self, pod: PodInfo, cycle: Activation) -> None:
+    def _note_failures(self, score: BoundScore, pod: PodInfo, cycle: Activation) -> None:
         nodes = self._handle.nodes
         failed = np.zeros(nodes.n, np.bool_)
-        rows, error = self._bound.failed_scores(
-            pod, cycle, np.flatnonzero(nodes.live.values[: nodes.n])
-        )
+        rows, error = score.failed(pod, cycle, np.flatnonzero(nodes.live.values[: nodes.n]))
         failed[rows] = True
         self._failed = _either(self._failed, failed)
         self._error = self._error or error

@@ -168,12 +168,14 @@ class TestFilter:
 
     def test_no_codes_where_all_pass(self) -> None:
         """A rule that holds everywhere costs no array."""
-        assert bound(cluster(RACKS), filter=rule('pod.name == "p"')).filter(POD, NOW) is None
+        assert (
+            bound(cluster(RACKS), filter=rule('pod.name == "p"')).filters().codes(POD, NOW) is None
+        )
 
     def test_codes_name_the_first_failing_rule(self) -> None:
         """2i+1 is a rejection by rule i, 2i+2 an error in it; earlier rules come first."""
         rules = (*rule('node.name != "n0"'), *rule('node.labels["rack"] == "a"'))
-        found = bound(cluster(RACKS), filter=rules).filter(POD, NOW)
+        found = bound(cluster(RACKS), filter=rules).filters().codes(POD, NOW)
         assert found is not None
         assert found.tolist() == [1, 3, 4]
 
@@ -181,17 +183,17 @@ class TestFilter:
         """The scalar function and the vector function agree, whatever rows are asked."""
         rules = (*rule('node.name != "n0"'), *rule('node.labels["rack"] == "a"'))
         asked = bound(cluster(RACKS * 5), filter=rules)
-        whole = asked.filter(POD, NOW)
+        whole = asked.filters().codes(POD, NOW)
         assert whole is not None
         for rows in ([2], [0, 1, 2], list(range(14, -1, -1))):
-            some = asked.filter(POD, NOW, np.array(rows, dtype=np.intp))
+            some = asked.filters().codes(POD, NOW, np.array(rows, dtype=np.intp))
             assert some is not None
             assert some.tolist() == whole[rows].tolist()
 
     def test_errors_by_on_error(self) -> None:
         """Allow passes a failing rule, Reject rejects with a message, Abort ends the attempt."""
         text, cache = 'node.labels["rack"] == "a"', cluster(RACKS)
-        allowing = bound(cache, filter=rule(text, on_error="Allow")).filter(POD, NOW)
+        allowing = bound(cache, filter=rule(text, on_error="Allow")).filters().codes(POD, NOW)
         assert allowing is not None
         assert allowing.tolist() == [0, 1, 0]
         rejecting = bound(cache, filter=rule(text))
@@ -199,7 +201,7 @@ class TestFilter:
         assert why.reasons == ("rule Test.filter[0]: no such key 'rack'",)
         assert not why.resolvable
         aborting = bound(cache, filter=rule(text, on_error="Abort"))
-        codes = aborting.filter(POD, NOW)
+        codes = aborting.filters().codes(POD, NOW)
         assert codes is not None
         assert codes.tolist() == [0, 1, 2]
         assert aborting.aborting == {2}
@@ -236,13 +238,13 @@ class TestFilter:
         """Columns are read again for each evaluation; a new node has its row."""
         cache = cluster(RACKS)
         asked = bound(cache, filter=rule('node.labels[?"rack"].orValue("a") == "a"'))
-        first = asked.filter(POD, NOW)
+        first = asked.filters().codes(POD, NOW)
         assert first is not None
         assert first.tolist() == [0, 1, 0]
         for i in range(40):
             cache.add_node(make_node(f"m{i}", labels={"rack": "ab"[i % 2]}))
         cache.update_node(make_node("n1", labels={"rack": "a"}))
-        second = asked.filter(POD, NOW)
+        second = asked.filters().codes(POD, NOW)
         assert second is not None
         assert second.tolist() == [0, 0, 0] + [0, 1] * 20
 
@@ -254,17 +256,17 @@ class TestScore:
         """Without a normaliser at once, with one after it, and outside of its statistics."""
         text, cache = 'int(node.labels["n"])', cluster([{"n": "10"}, {"n": "5"}, {}])
         plain = bound(cache, score=ScoreRule(Text(f"clamp({text}, 0, 100)")))
-        assert plain.score(POD, NOW).tolist() == [10, 5, 0]
+        assert plain.score.raw(POD, NOW).tolist() == [10, 5, 0]
         reverse = bound(cache, score=ScoreRule(Text(f"max({text}, 1)"), normalize="MaxReverse"))
-        raw = reverse.score(POD, NOW)
+        raw = reverse.score.raw(POD, NOW)
         assert raw.tolist() == [10, 5, FAILED]
-        assert reverse.normalize(raw).tolist() == [0, 50, 0]
+        assert reverse.score.normalize(raw).tolist() == [0, 50, 0]
 
     def test_few_rows_and_constants(self) -> None:
         """A score that no node changes is an array all the same."""
         asked = bound(cluster(RACKS), score=ScoreRule(Text("7")))
-        assert asked.score(POD, NOW).tolist() == [7, 7, 7]
-        assert asked.score(POD, NOW, np.array([1])).tolist() == [7]
+        assert asked.score.raw(POD, NOW).tolist() == [7, 7, 7]
+        assert asked.score.raw(POD, NOW, np.array([1])).tolist() == [7]
 
     @pytest.mark.parametrize(
         ("name", "raw", "final"),
@@ -284,7 +286,7 @@ class TestScore:
         """The formulas are kube-scheduler's, truncation included."""
         text = "node.podCount" if name.startswith("Max") else "0 - node.podCount"
         asked = bound(cluster(RACKS), score=ScoreRule(Text(text), normalize=name))
-        assert asked.normalize(np.array(raw, dtype=np.int64)).tolist() == final
+        assert asked.score.normalize(np.array(raw, dtype=np.int64)).tolist() == final
 
     def test_a_normalize_expression_sees_score_and_statistics(self) -> None:
         """It sees the raw score and the statistics, and is itself proved."""
@@ -293,7 +295,7 @@ class TestScore:
             normalize=Text("scores.max == 0 ? 0 : percent(score, scores.max)"),
         )
         asked = bound(cluster(RACKS), score=score)
-        assert asked.normalize(np.array([1, 4], dtype=np.int64)).tolist() == [25, 100]
+        assert asked.score.normalize(np.array([1, 4], dtype=np.int64)).tolist() == [25, 100]
         wild = ScoreRule(Text("node.podCount"), normalize=Text("score * 2"))
         assert codes_of(score=wild) == ["PS321"]
 
@@ -347,7 +349,7 @@ class TestPodLevel:
     def test_a_condition_of_the_pod_spares_the_nodes(self) -> None:
         """A condition of the pod alone is evaluated without nodes."""
         text = 'pod.name == "p" || 1 / node.podCount > 0'
-        assert bound(cluster(RACKS), filter=rule(text)).filter(POD, NOW) is None
+        assert bound(cluster(RACKS), filter=rule(text)).filters().codes(POD, NOW) is None
 
 
 class TestVariables:
@@ -358,7 +360,7 @@ class TestVariables:
         variables = (VariableSource("share", Text("100 / node.podCount")),)
         text = "node.podCount > 0 ? clamp(variables.share, 0, 100) : clamp(variables.share, 0, 9)"
         asked = bound(cluster(RACKS), variables=variables, score=ScoreRule(Text(text)))
-        assert asked.score(POD, NOW).tolist() == [0, 0, 0]
+        assert asked.score.raw(POD, NOW).tolist() == [0, 0, 0]
 
 
 RUN_TIME = documents("run_time.yaml")
@@ -372,7 +374,7 @@ class TestErrorsOfNodes:
         compiled = policy(filter=rule(text))
         bound = bind(compiled, cluster([{}]).nodes)
         pod, rows = PodInfo.of(make_pod()), np.array([0])
-        codes = bound.filter(pod, Activation(), rows)
+        codes = bound.filters().codes(pod, Activation(), rows)
         if codes is None or not codes[0] or codes[0] % 2:
             return ""
         return bound.filters().explain(pod, Activation(), rows, codes)[0].reasons[0]

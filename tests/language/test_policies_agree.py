@@ -98,19 +98,19 @@ def test_verdicts_and_scores_are_those_of_the_oracle(
     if compiled.sections.filter is not None:
         expected = np.array([judge.verdict() for judge in judges])
         for chosen in (None, rows, many):
-            codes = bound.filter(pod, cycle, chosen)
+            codes = bound.filters().codes(pod, cycle, chosen)
             wanted = expected if chosen is None else expected[chosen]
             assert (codes if codes is not None else 0 * wanted).tolist() == wanted.tolist()
     if checked.score is not None:
         scores = [judge.score() for judge in judges]
         missing = FAILED if compiled.has_normalize else 0
         raw = [missing if s is None else s for s in scores]
-        assert bound.score(pod, cycle).tolist() == raw
-        assert bound.score(pod, cycle, rows).tolist() == raw
-        assert bound.score(pod, cycle, many).tolist() == [raw[row] for row in many.tolist()]
+        assert bound.score.raw(pod, cycle).tolist() == raw
+        assert bound.score.raw(pod, cycle, rows).tolist() == raw
+        assert bound.score.raw(pod, cycle, many).tolist() == [raw[row] for row in many.tolist()]
         if isinstance(checked.score.normalize, str):
             final = normalized(checked.score.normalize, scores)
-            assert bound.normalize(np.array(raw, dtype=np.int64)).tolist() == final
+            assert bound.score.normalize(np.array(raw, dtype=np.int64)).tolist() == final
             assert all(0 <= s <= 100 for s in final)
         elif checked.score.normalize is None:
             assert all(0 <= s <= 100 for s in raw)

@@ -5,7 +5,7 @@ translate results to Status.
 """
 
 from policy_sched.plugins.rules.bound_policy import BoundPolicy as BoundPolicy, bind as bind
-from policy_sched.plugins.rules.bound_score import Scored as Scored
+from policy_sched.plugins.rules.bound_score import BoundScore as BoundScore, Scored as Scored
 from policy_sched.plugins.rules.device_rules import (
     DeviceCase as DeviceCase,
     DevicePolicy as DevicePolicy,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +41,12 @@ from policy_sched.language import (
     Sections,
     Unit,
 )
-from policy_sched.language.runtime import Activation, RawScores, Runtime
+from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, RuleError, Some
 from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
-from policy_sched.plugins.rules.bound_filter import BoundFilter, Codes, Rows
+from policy_sched.plugins.rules.bound_filter import BoundFilter
 from policy_sched.plugins.rules.bound_placement import BoundPlacement
-from policy_sched.plugins.rules.bound_score import BoundScore
+from policy_sched.plugins.rules.bound_score import NO_CYCLE, BoundScore
 from policy_sched.plugins.rules.kept_rows import KeptRows
 from policy_sched.plugins.rules.life_cycle import BoundLifeCycle
 from policy_sched.preemption import BoundPreemption
@@ -72,8 +72,6 @@ class Reversed:
 
 Scores = npt.NDArray[np.int64]
 Test = Callable[[PodInfo, Activation, int], Iterable[Any]]
-
-_NO_CYCLE: Final = Activation()
 
 
 _Gates: TypeAlias = Sequence[tuple[GateRule, BoundUnit, BoundUnit | None]]
@@ -266,11 +264,12 @@ class BoundPolicy:
             2 * i + 2 for i, rule in enumerate(sections.rules) if rule.on_error == "Abort"
         )
         """The codes of `filter` that end the attempt, unless the node is out anyway."""
-        self._score = (
+        self.score = (
             None
             if sections.score is None
             else BoundScore(sections.name, sections.score, table, runtime)
         )
+        """Raw scores, and what normalisation makes of them."""
         self.preemption = (
             None
             if sections.preemption is None or pods is None
@@ -289,8 +288,8 @@ class BoundPolicy:
         """Keep results by row for pods of which this is equal; no rule may read pods of nodes."""
         self._filter.kept = KeptRows(self._table, like, np.int16)
         score = self._sections.score
-        if self._score is not None and score is not None and not score.double:
-            self._score.kept = KeptRows(self._table, like, np.int64)
+        if self.score is not None and score is not None and not score.double:
+            self.score.kept = KeptRows(self._table, like, np.int64)
 
     # Before nodes are looked at.
 
@@ -389,50 +388,6 @@ class BoundPolicy:
             known = self._overlay = BoundFilter(self._sections, nodes, Runtime(nodes, self._pods))
         return known
 
-    def filter(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> Codes | None:
-        """Return a code per row of the node table; see `BoundFilter.codes`."""
-        return self._filter.codes(pod, cycle, rows)
-
-    # Score.
-
-    def score(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> RawScores:
-        """Return the raw score per row; where the rule failed, 0 or, if it matters, FAILED."""
-        assert self._score is not None, "the policy has a score"
-        return self._score.raw(pod, cycle, rows)
-
-    @property
-    def score_rule(self) -> BoundScore | None:
-        """The score; None if the policy has none."""
-        return self._score
-
-    def score_failure(
-        self, pod: PodInfo, cycle: Activation, scores: RawScores, rows: npt.NDArray[np.intp]
-    ) -> str | None:
-        """Return why raw scores of the feasible rows end the attempt; None if they do not."""
-        assert self._score is not None, "the policy has a score"
-        return self._score.failure(pod, cycle, scores, rows)
-
-    def failed_scores(
-        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
-    ) -> tuple[npt.NDArray[np.intp], str]:
-        """Return the rows whose score is 0 because the rule fails, and why on the first of them."""
-        assert self._score is not None, "the policy has a score"
-        return self._score.failed(pod, cycle, rows)
-
-    def normalize(
-        self,
-        scores: RawScores,
-        pod: PodInfo | None = None,
-        cycle: Activation = _NO_CYCLE,
-        rows: Rows = None,
-    ) -> Scores:
-        """Return the scores of the feasible rows (None: all) within 0..100; failed ones are 0.
-
-        May raise RuleError.
-        """
-        assert self._score is not None, "the policy has a score"
-        return self._score.normalize(scores, pod, cycle, rows)
-
 
 class _NotedInput(Mapping[str, Any]):
     """The objects of an input by key; it notes which are looked up."""
@@ -496,7 +451,7 @@ def _counted(given: CompiledAggregate, table: NodeTable, inputs: Iterable[Input]
         if row < 0 and reads_nodes:
             return None
         runtime.lookups.update([(identity, table.names[row]) for identity in by_node])
-        cycle = _NO_CYCLE
+        cycle = NO_CYCLE
         if reads_queue:
             cycle = Activation(queued=table.aggregates.waiting[pod.uid])
         out = unit.scalar(pod, cycle, max(row, 0))
@@ -551,12 +506,12 @@ def _quotas(given: CompiledQuotas, table: NodeTable, runtime: Runtime) -> Quotas
     scalar, at = pods.functions.scalar, given.pods.roots[0].value
 
     def key_of(pod: PodInfo) -> str:
-        key = pods.evaluate(0, pod, _NO_CYCLE, 0)
+        key = pods.evaluate(0, pod, NO_CYCLE, 0)
         return "" if isinstance(key, Failure) else str(key)
 
     def surely(pod: PodInfo) -> str:
         # For speed: a rule that cannot fail, such as pod.namespace.
-        key: str = scalar(pod, _NO_CYCLE, 0)[at]
+        key: str = scalar(pod, NO_CYCLE, 0)[at]
         return key
 
     if not (given.pods.can_fail or given.pods.program.metered):

@@ -76,6 +76,8 @@ class Scored(Activation, frozen=True):
 
 
 Rows = npt.NDArray[np.intp] | None
+NO_CYCLE: Final = Activation()
+"""Of rules that read nothing of an attempt."""
 Scores = npt.NDArray[np.int64]
 
 
@@ -114,7 +116,7 @@ class BoundScore:
         return RowRule(score, one_evaluation if bound.unit.program.metered else None)
 
     def raw(
-        self, pod: PodInfo, cycle: Activation, rows: Rows, *, marked: bool = False
+        self, pod: PodInfo, cycle: Activation, rows: Rows = None, *, marked: bool = False
     ) -> RawScores:
         """Return the raw score per row; where the rule failed, 0 or, if marked, FAILED.
 
@@ -125,7 +127,7 @@ class BoundScore:
         return self._fresh(pod, cycle, rows, marked=marked)
 
     def _fresh(
-        self, pod: PodInfo, cycle: Activation, rows: Rows, *, marked: bool = False
+        self, pod: PodInfo, cycle: Activation, rows: Rows = None, *, marked: bool = False
     ) -> RawScores:
         """Do as `raw`, whatever is kept."""
         bound = self._unit
@@ -236,7 +238,11 @@ class BoundScore:
         return f"rule {self._name}.{part}: {words} (node {self._table.names[row]})"
 
     def normalize(
-        self, scores: RawScores, pod: PodInfo | None, cycle: Activation, rows: Rows = None
+        self,
+        scores: RawScores,
+        pod: PodInfo | None = None,
+        cycle: Activation = NO_CYCLE,
+        rows: Rows = None,
     ) -> Scores:
         """Return the scores of the feasible rows within 0..100; failed ones are 0.
 

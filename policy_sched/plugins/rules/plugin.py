@@ -266,7 +266,7 @@ class _Rules:
         )
         if not by_row:
             return kernel
-        still, rules, score = self._still, bound.filters(), bound.score_rule
+        still, rules, score = self._still, bound.filters(), bound.score
         return replace(
             kernel,
             filter=rules.row_rule(still),
@@ -468,20 +468,24 @@ class _Rules:
     @hookimpl
     def score(self, state: CycleState, pod: model.PodInfo, rows: Rows) -> RawScores:
         """Run the score rule over the rows."""
-        return self._bound.score(pod, self._cycle(state, pod), rows)
+        rule = self._bound.score
+        assert rule is not None, "the policy has a score"
+        return rule.raw(pod, self._cycle(state, pod), rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: model.PodInfo, scores: RawScores) -> Scores:
         """Normalise the scores of all feasible rows."""
+        rule = self._bound.score
+        assert rule is not None, "the policy has a score"
         if not self._policy.normalizes_by_row:
-            return self._bound.normalize(scores)
+            return rule.normalize(scores)
         feasible = state.read(Feasible)
         assert feasible is not None, "it is there from PreScore on"
         cycle, rows = self._cycle(state, pod), feasible.rows
-        failure = self._bound.score_failure(pod, cycle, scores, rows)
+        failure = rule.failure(pod, cycle, scores, rows)
         if failure is not None:
             raise PluginError(broken("score", self._name, failure))
-        return self._bound.normalize(scores, pod, cycle, rows)
+        return rule.normalize(scores, pod, cycle, rows)
 
     def _helps(self, pod: model.PodInfo, node: str) -> bool:
         """Return whether the rules have nothing against the pod on one node, as it is now."""
@@ -494,7 +498,7 @@ class _Rules:
         names = bound.node_names(pod, self._still)
         if names is not None and node not in names:
             return False
-        codes = bound.filter(pod, self._still, np.array([row], np.intp))
+        codes = bound.filters().codes(pod, self._still, np.array([row], np.intp))
         return codes is None or codes.item() == 0 or codes.item() in bound.aborting
 
     def _alike(self, pod: model.PodInfo) -> Hashable:

@@ -61,38 +61,42 @@ class TestAborting:
     def test_rows_where_the_rule_failed_are_marked(self, count: int) -> None:
         """One by one and as an array."""
         rows = np.arange(count, dtype=np.intp)
-        scores = bound(self.TEXT, on_error="Abort").score(POD, NOW, rows)
+        scores = bound(self.TEXT, on_error="Abort").score.raw(POD, NOW, rows)
         assert scores.tolist() == [FAILED if i % 2 else i for i in range(count)]
 
     def test_the_first_feasible_row_that_failed_is_reported(self) -> None:
         """With the node's name; other rows have no error."""
         requested = bound(self.TEXT, on_error="Abort")
         rows = np.array([2, 5, 7], np.intp)
-        failure = requested.score_failure(POD, NOW, requested.score(POD, NOW, rows), rows)
+        failure = requested.score.failure(POD, NOW, requested.score.raw(POD, NOW, rows), rows)
         assert failure == "rule Test.score: no such key 'rank' (node n5)"
         good = np.array([2, 4], np.intp)
-        assert requested.score_failure(POD, NOW, requested.score(POD, NOW, good), good) is None
-        assert requested.score_failure(POD, NOW, np.zeros(0, np.int64), good[:0]) is None
+        assert requested.score.failure(POD, NOW, requested.score.raw(POD, NOW, good), good) is None
+        assert requested.score.failure(POD, NOW, np.zeros(0, np.int64), good[:0]) is None
 
     def test_without_abort_nothing_ends(self) -> None:
         """A failed row is 0, and no failure is reported."""
         requested = bound(self.TEXT, on_error="Zero")
         rows = np.array([1], np.intp)
-        scores = requested.score(POD, NOW, rows)
+        scores = requested.score.raw(POD, NOW, rows)
         assert scores.tolist() == [0]
-        assert requested.score_failure(POD, NOW, scores, rows) is None
+        assert requested.score.failure(POD, NOW, scores, rows) is None
 
     def test_an_error_of_the_normalize_expression(self) -> None:
         """It ends the attempt, too, and names the node."""
         text = 'clamp(100 / int(node.labels["rank"]), 0, 100)'
         requested = bound("node.podCount", text, on_error="Zero")
         rows = np.array([4, 5, 10], np.intp)
-        assert requested.normalize(np.ones(3, np.int64), POD, NOW, rows).tolist() == [25, 0, 10]
+        assert requested.score.normalize(np.ones(3, np.int64), POD, NOW, rows).tolist() == [
+            25,
+            0,
+            10,
+        ]
         requested = bound("node.podCount", text, on_error="Abort")
         with pytest.raises(
             RuleError, match=r"Test.score.normalize: no such key 'rank' \(node n5\)"
         ):
-            requested.normalize(np.ones(3, np.int64), POD, NOW, rows)
+            requested.score.normalize(np.ones(3, np.int64), POD, NOW, rows)
 
 
 class TestNormalizing:
@@ -109,7 +113,7 @@ class TestNormalizing:
         rows = data.draw(st.lists(st.integers(0, NODES - 1), min_size=1, unique=True))
         raw = [data.draw(st.one_of(st.just(FAILED), st.integers(0, 50))) for _ in rows]
         known = [score for score in raw if score != FAILED]
-        found = bound("node.podCount", self.TEXT).normalize(
+        found = bound("node.podCount", self.TEXT).score.normalize(
             np.array(raw, np.int64), POD, NOW, np.array(rows, np.intp)
         )
         expected = []
@@ -135,19 +139,19 @@ class TestNormalizing:
     def test_equal_scores_are_still_normalized_node_by_node(self) -> None:
         """A constant raw score is shared; its normalisation by node is not."""
         requested = bound("3", 'node.free["cpu"] > quantity("10") ? 90 : score')
-        raw = requested.score(POD, NOW)
+        raw = requested.score.raw(POD, NOW)
         assert len(raw) > LOOP_ROWS
-        assert requested.normalize(raw, POD, NOW).tolist() == [3] * 11 + [90]
+        assert requested.score.normalize(raw, POD, NOW).tolist() == [3] * 11 + [90]
         some = np.array([11, 0], np.intp)
-        assert requested.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]
+        assert requested.score.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]
 
     def test_equal_scores_of_another_pod_are_normalized_anew(self) -> None:
         """A pod whose nodes all had one score got the normalised score of the pod before it."""
         requested = bound("clamp(int(pod.labels['least']), 0, 50)", "score * 2")
         for least in (3, 5):
             pod = PodInfo.of(make_pod("p", labels={"least": str(least)}))
-            raw = requested.score(pod, NOW)
-            assert requested.normalize(raw, pod, NOW).tolist() == [2 * least] * NODES
+            raw = requested.score.raw(pod, NOW)
+            assert requested.score.normalize(raw, pod, NOW).tolist() == [2 * least] * NODES
 
 
 class TestDoubles:
@@ -159,14 +163,14 @@ class TestDoubles:
     def test_raw_scores_stay_doubles(self, count: int) -> None:
         """One by one and as an array; a node where the rule failed has none."""
         requested = bound(self.RULE, normalize_by="MinMax")
-        scores = requested.score(POD, NOW, np.arange(count, dtype=np.intp))
+        scores = requested.score.raw(POD, NOW, np.arange(count, dtype=np.intp))
         assert scores.dtype == np.float64
         expected = [math.nan if i % 2 else i / 4 for i in range(count)]
         np.testing.assert_array_equal(scores, expected)
 
     def test_without_normalize_a_double_is_truncated(self) -> None:
         """Then the raw score is final."""
-        scores = bound("clamp(double(node.podCount) + 0.9, 0.0, 100.0)").score(POD, NOW)
+        scores = bound("clamp(double(node.podCount) + 0.9, 0.0, 100.0)").score.raw(POD, NOW)
         assert (scores.dtype, set(scores.tolist())) == (np.int64, {0})
 
     @given(
@@ -200,14 +204,16 @@ class TestDoubles:
         text = "scores.max == 0.5 && scores.min == 0.0 && score < 0.6 ? int(score * 100.0) : 0"
         requested = bound(self.RULE, f"clamp({text}, 0, 100)")
         rows = np.array([0, 1, 2], np.intp)
-        raw = requested.score(POD, NOW, rows)
-        assert requested.normalize(raw, POD, NOW, rows).tolist() == [0, 0, 50]
+        raw = requested.score.raw(POD, NOW, rows)
+        assert requested.score.normalize(raw, POD, NOW, rows).tolist() == [0, 0, 50]
 
     def test_a_normalised_double_is_rounded(self) -> None:
         """The value of a normalize expression is rounded once, not truncated."""
         requested = bound(self.RULE, "clamp(score + 99.4, 0.0, 100.0)")
         rows = np.array([0, 2], np.intp)
-        assert requested.normalize(requested.score(POD, NOW, rows), POD, NOW, rows).tolist() == [
+        assert requested.score.normalize(
+            requested.score.raw(POD, NOW, rows), POD, NOW, rows
+        ).tolist() == [
             99,
             100,
         ]
@@ -237,9 +243,9 @@ def test_raw_scores_are_those_of_when_they_were_computed(text: str) -> None:
         cache.add_node(make_node(f"n{i}"))
     policy = bind(compiled(text, normalize_by="MaxReverse"), cache.nodes)
     for number in range(3):
-        before = policy.score(POD, NOW)
+        before = policy.score.raw(POD, NOW)
         seen = before.tolist()
         cache.assume(PodInfo.of(make_pod(f"r{number}")), "n1")
-        after = policy.score(POD, NOW)
+        after = policy.score.raw(POD, NOW)
         assert before.tolist() == seen
         assert after[1] > before[1]
