@@ -30,6 +30,10 @@ VERBS: Final = {
         "policy_sched.cli.test:run_scenarios",
         "Run tests of policies and print every difference from what they expect.",
     ),
+    "rollout": (
+        "policy_sched.cli.rollout:rollout",
+        "Show where a rollout is, or promote or abort its candidate.",
+    ),
     "prove": (
         "policy_sched.cli.prove:prove",
         "Say what holds of policies for every pod and every node.",

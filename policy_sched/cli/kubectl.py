@@ -15,9 +15,11 @@ from typing import Final
 
 from policy_sched.errors import PolicySchedError
 
-ON_A_CLUSTER: Final = frozenset({"console", "diff", "eval", "explain", "fit", "snapshot"})
+ON_A_CLUSTER: Final = frozenset(
+    {"console", "diff", "eval", "explain", "fit", "rollout", "snapshot"}
+)
 """Verbs that look at a cluster: the one of kubectl, unless files are named."""
-SOURCES: Final = ("--kubeconfig", "--cluster")
+SOURCES: Final = ("--kubeconfig", "--cluster", "--server")
 _FLAGS: Final = {"--context": "context", "--namespace": "namespace", "-n": "namespace"}
 
 

@@ -4,6 +4,9 @@ Everything here is pure: the time, what was counted and what was kept come in as
 is to be done goes out as effects. ``state_machine`` says how steps follow one another.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from policy_sched.rollout.measures import (
     MEASURES as MEASURES,
     Counts as Counts,
@@ -15,7 +18,17 @@ from policy_sched.rollout.plan import (
     Plan as Plan,
     Step as Step,
     Verdict as Verdict,
-    plan_of as plan_of,
+)
+from policy_sched.rollout.report import (
+    EXAMPLES as EXAMPLES,
+    Action as Action,
+    Example as Example,
+    RolloutControl as RolloutControl,
+    RolloutReport as RolloutReport,
+    RuleReport as RuleReport,
+    measure_text as measure_text,
+    rollout_report as rollout_report,
+    seconds_text as seconds_text,
 )
 from policy_sched.rollout.sides import By as By, key_of as key_of, share_of as share_of
 from policy_sched.rollout.state import (
@@ -38,3 +51,34 @@ from policy_sched.rollout.state_machine import (
     reconcile as reconcile,
     refuse as refuse,
 )
+
+if TYPE_CHECKING:
+    from policy_sched.rollout.documents import (
+        ANNOTATIONS as ANNOTATIONS,
+        plan_of as plan_of,
+        plan_of_object as plan_of_object,
+        report_of_object as report_of_object,
+        requested as requested,
+        state_of_object as state_of_object,
+        status_of as status_of,
+    )
+
+_LATER: Final = frozenset(
+    {
+        "ANNOTATIONS",
+        "plan_of",
+        "plan_of_object",
+        "report_of_object",
+        "requested",
+        "state_of_object",
+        "status_of",
+    }
+)
+"""Names of what compiles rules: a scheduler without a rollout does not import it."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what compiles rules when it is first named."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.documents"), name)

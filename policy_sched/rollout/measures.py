@@ -139,6 +139,11 @@ class Measures(msgspec.Struct, frozen=True, rename="camel"):
     tie: int = 0
     schedulable: int = 0
 
+    def by_name(self) -> dict[str, float]:
+        """Return the measures by the names that rules have for them."""
+        named: dict[str, float] = msgspec.to_builtins(self)
+        return named
+
 
 MEASURES: Final = Measures.__struct_encode_fields__
 """The names of the measures, in the order in which they are shown."""

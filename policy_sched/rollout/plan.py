@@ -8,10 +8,6 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.cluster.tables import NodeTable
-from policy_sched.language.values import KINDS, LimitError, one_evaluation
-from policy_sched.profiles.check import CheckedAbortRule, CheckedRollout
-from policy_sched.profiles.models import RolloutStep
 from policy_sched.rollout.measures import Measures
 from policy_sched.rollout.sides import By
 
@@ -57,17 +53,12 @@ class AbortRule(msgspec.Struct, frozen=True):
 
     def figures(self, stable: Measures, candidate: Measures) -> dict[str, float]:
         """Return the measures that the rule names."""
-        sides = {"stable": _by_name(stable), "candidate": _by_name(candidate)}
+        sides = {"stable": stable.by_name(), "candidate": candidate.by_name()}
         figures = {}
         for name in self.reads:
             side, _, measure = name.partition(".")
             figures[name] = sides[side][measure]
         return figures
-
-
-def _by_name(measures: Measures) -> dict[str, float]:
-    by_name: dict[str, float] = msgspec.to_builtins(measures)
-    return by_name
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -91,43 +82,3 @@ class Plan(msgspec.Struct, frozen=True):
     def sides(self, candidate: str) -> str:
         """Return what `share_of` takes for a candidate: another one takes other pods first."""
         return f"{self.identity}/{candidate}"
-
-
-def plan_of(checked: CheckedRollout, uid: str = "") -> Plan:
-    """Return the plan of a Rollout; ``uid`` is that of its object, if it is one."""
-    spec, name = checked.model.spec, checked.model.metadata.name
-    steps = [_step(step) for step in spec.steps]
-    return Plan(name, uid or name, tuple(steps), tuple(map(_rule, checked.rules)))
-
-
-def _step(step: RolloutStep) -> Step:
-    if step.canary is not None:
-        canary = step.canary
-        return Step(canary.percent, canary.by, canary.for_ or 0, canary.decisions)
-    assert step.audit is not None, "the document was checked"
-    return Step(least=step.audit.for_ or 0, decisions=step.audit.decisions)
-
-
-class _Sides(msgspec.Struct, frozen=True):
-    """What an abort rule reads, in place of an attempt."""
-
-    stable: Measures
-    candidate: Measures
-
-
-def _rule(checked: CheckedAbortRule) -> AbortRule:
-    expression = checked.expression
-    functions = expression.bind(NodeTable()).functions
-
-    def judge(stable: Measures, candidate: Measures) -> Verdict:
-        try:
-            with one_evaluation():
-                out = functions.scalar(None, _Sides(stable, candidate), 0)
-        except LimitError as error:
-            return Verdict(error=str(error))
-        if expression.can_fail and out[1]:
-            return Verdict(error=KINDS[expression.sites[out[1]].kind].replace("_", " "))
-        return Verdict(bool(out[0]))
-
-    model = checked.model
-    return AbortRule(model.expression, model.message, judge, model.decisions, checked.reads)

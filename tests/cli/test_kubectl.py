@@ -29,6 +29,7 @@ CONFIG = "/home/a/.kube/config"
         (["explain", "p", "-n", "b"], ["explain", "b/p", "--kubeconfig", CONFIG]),
         (["explain", "b/p", "--namespace=c"], ["explain", "b/p", "--kubeconfig", CONFIG]),
         (["fit", "pod.yaml", "--cluster", "d"], ["fit", "pod.yaml", "--cluster", "d"]),
+        (["rollout", "status"], ["rollout", "status", "--kubeconfig", CONFIG]),
         (["check", "policies"], ["check", "policies"]),
         (["--help"], ["--help"]),
         ([], []),

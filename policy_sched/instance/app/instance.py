@@ -49,6 +49,7 @@ from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_na
 from policy_sched.profiles.models import POLICY_API_VERSION, POLICY_KIND, KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
+from policy_sched.rollout import RolloutControl
 from policy_sched.scheduler import (
     Attempt,
     Decision,
@@ -167,6 +168,8 @@ class Instance(ABC):
     """What is audited beside what decides; None until something is."""
     policy_objects: PolicyObjects | None = None
     """Policies that are objects of the cluster; None: only files are read."""
+    rollout: RolloutControl | None = None
+    """Where a candidate set of policies is on its way, and what may be asked of it."""
     turns_apart = 0.0
     """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
 

@@ -40,13 +40,19 @@ from policy_sched.instance.observability import healthz
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, ReloadResult
 from policy_sched.report import Report, json_text
+from policy_sched.rollout import Action
 
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 JSON: Final = "application/json"
+NO_ROLLOUT: Final = "nothing is rolled out: there is no Rollout, or no change since the start"
 NO_PAGE: Final = "the server could not find the requested resource"
 _READING: Final = ("GET", "HEAD")
-_WRITING: Final = ("/-/reload", "/debug/flags/v", "/fit")
+_ROLLOUT: Final[dict[str, Action]] = {
+    "/-/rollout/promote": "promote",
+    "/-/rollout/abort": "abort",
+}
+_WRITING: Final = ("/-/reload", "/debug/flags/v", "/fit", *_ROLLOUT)
 _TURN: Final = 0.005
 """Seconds after which the event loop runs other tasks while metrics are written."""
 _SHORT: Final = 32 * 1024
@@ -102,6 +108,8 @@ class Endpoints:
             "/flagz": self._flagz,
             "/-/reload": self._reload,
             "/fit": self._fit,
+            "/rollout": self._rollout,
+            **dict.fromkeys(_ROLLOUT, self._ask_rollout),
             "/debug/flags/v": self._verbosity,
         }
         self._fitting = Fitting(offered.instance)
@@ -273,6 +281,30 @@ class Endpoints:
             return _text("")
         problems = "\n".join(_line(problem) for problem in reload.problems)
         return _text(f"failed to reload config: {problems}\n", 500)
+
+    async def _rollout(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        """Return where the rollout is, as text or JSON."""
+        control = self._offered.instance.rollout
+        report = None if control is None else control.report()
+        return (
+            _status(404, "NotFound", NO_ROLLOUT)
+            if report is None
+            else await _report(request, report)
+        )
+
+    async def _ask_rollout(self, request: web.BaseRequest, caller: Caller) -> web.Response:
+        """Promote or abort the candidate; a hash in the query says which one is meant."""
+        if request.method not in ("POST", "PUT"):
+            return _not_allowed("POST, PUT")
+        control = self._offered.instance.rollout
+        if control is None or control.report() is None:
+            return _status(404, "NotFound", NO_ROLLOUT)
+        who = "" if caller == ANONYMOUS else caller.name
+        refusal = control.request(_ROLLOUT[request.path], request.query.get("candidate", ""), who)
+        report = control.report()
+        if refusal or report is None:
+            return _status(409, "Conflict", refusal or NO_ROLLOUT)
+        return await _report(request, report)
 
     async def _fit(self, request: web.BaseRequest, caller: Caller) -> web.Response:
         """Count the replicas of the pod in the body."""

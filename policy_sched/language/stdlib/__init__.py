@@ -53,7 +53,10 @@ from policy_sched.language.stdlib.builtins_scheduler import (
     without as without,
 )
 from policy_sched.language.stdlib.builtins_string import formatter as formatter
-from policy_sched.language.stdlib.builtins_time import timestamp_of_text as timestamp_of_text
+from policy_sched.language.stdlib.builtins_time import (
+    text_of_timestamp as text_of_timestamp,
+    timestamp_of_text as timestamp_of_text,
+)
 from policy_sched.language.stdlib.environment import (
     ANY as ANY,
     DEFINITION as DEFINITION,

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from policy_sched.profiles.models.policy import POLICY_API_VERSION, POLICY_KIND, Policy
+from policy_sched.profiles.models.policy import (
+    POLICY_API_VERSION,
+    POLICY_KIND,
+    ROLLOUT_KIND,
+    Policy,
+)
 from policy_sched.profiles.models.policy_status import PolicyStatus
+from policy_sched.profiles.models.rollout import Rollout
+from policy_sched.profiles.models.rollout_status import RolloutStatus
 from policy_sched.profiles.models.schema import Schema, printed_schema
 from policy_sched.profiles.models.types import Document
 
@@ -81,6 +88,21 @@ CUSTOM_RESOURCES: Final = (
             ("Age", "date", ".metadata.creationTimestamp", "Since when the policy is there."),
         ),
         {("spec", "enforcement"): "Enforce"},
+    ),
+    CustomResource(
+        POLICY_API_VERSION,
+        ROLLOUT_KIND,
+        "rollouts",
+        ("polro",),
+        Rollout,
+        RolloutStatus,
+        (
+            ("Phase", "string", ".status.phase", "Where the rollout is."),
+            ("Step", "string", ".status.step", "The step, and of how many."),
+            ("Candidate", "string", ".status.candidate", "The policies that are rolled out."),
+            ("Age", "date", ".metadata.creationTimestamp", "Since when the rollout is there."),
+        ),
+        {},
     ),
 )
 """Our kinds that a cluster may have objects of."""

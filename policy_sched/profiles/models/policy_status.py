@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from policy_sched.profiles.models.types import Document, Many
 
 _TIME: Final[dict[str, JsonValue]] = {"format": "date-time"}
-_BY_TYPE: Final[dict[str, JsonValue]] = {
+BY_TYPE: Final[dict[str, JsonValue]] = {
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["type"],
 }
@@ -67,7 +67,7 @@ class PolicyStatus(Document):
 
     observed_generation: int = 0
     """The metadata.generation that this status is about."""
-    conditions: Annotated[Many[StatusCondition], Field(json_schema_extra=_BY_TYPE)] = ()
+    conditions: Annotated[Many[StatusCondition], Field(json_schema_extra=BY_TYPE)] = ()
     """Whether the policy is accepted, and whether it is in force."""
     problems: Many[StatusProblem] = ()
     """The problems of the policy, the first ones of many."""

@@ -66,7 +66,7 @@ EVERYTHING = {
         ),
         *("/-/reload", "/explain/default/p", "/explain/default/big", "/explain/default/none"),
         *("/livez/ping", "/livez/none", "nodes", "pods"),
-        *("/statusz", "/flagz", "/debug/flags/v"),
+        *("/statusz", "/flagz", "/debug/flags/v", "/rollout", "/-/rollout/promote"),
     )
 } | {"post /-/reload", "post /metrics", "post /explain/default/p", "put /debug/flags/v"}
 EVERYTHING |= {f"head {what.removeprefix('get ')}" for what in EVERYTHING if what[:3] == "get"}

@@ -1,0 +1,152 @@
+"""Rollouts as documents and as objects of a cluster: plan, status, and what is asked of them.
+
+This compiles rules, so a scheduler without a rollout does not import it. Who may change an object
+may promote and abort: a request is an annotation whose value is the hash of the candidate that it
+is about, so that one that comes too late is about nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import Diagnostic
+from policy_sched.language.stdlib import text_of_timestamp
+from policy_sched.language.values import KINDS, LimitError, one_evaluation
+from policy_sched.profiles.check import CheckedAbortRule, CheckedRollout, check_rollout
+from policy_sched.profiles.load import parse
+from policy_sched.profiles.models import RolloutStep
+from policy_sched.report import yaml_text
+from policy_sched.rollout.measures import Measures
+from policy_sched.rollout.plan import AbortRule, Plan, Step, Verdict
+from policy_sched.rollout.report import Action, Example, RolloutReport, rollout_report
+from policy_sched.rollout.state import Phase, State, StateError, read_state
+from policy_sched.source import SourceFile
+
+ANNOTATIONS: Final[dict[Action, str]] = {
+    "abort": "policysched.dev/abort",
+    "promote": "policysched.dev/promote",
+}
+"""By what is asked; an abort counts before a promotion."""
+_KEPT: Final = ("name", "labels", "annotations")
+
+Plain = Mapping[str, Any]
+
+
+def plan_of(checked: CheckedRollout, uid: str = "") -> Plan:
+    """Return the plan of a Rollout; ``uid`` is that of its object, if it is one."""
+    spec, name = checked.model.spec, checked.model.metadata.name
+    steps = [_step(step) for step in spec.steps]
+    return Plan(name, uid or name, tuple(steps), tuple(map(_rule, checked.rules)))
+
+
+def _step(step: RolloutStep) -> Step:
+    if step.canary is not None:
+        canary = step.canary
+        return Step(canary.percent, canary.by, canary.for_ or 0, canary.decisions)
+    assert step.audit is not None, "the document was checked"
+    return Step(least=step.audit.for_ or 0, decisions=step.audit.decisions)
+
+
+class _Sides(msgspec.Struct, frozen=True):
+    """What an abort rule reads, in place of an attempt."""
+
+    stable: Measures
+    candidate: Measures
+
+
+def _rule(checked: CheckedAbortRule) -> AbortRule:
+    expression = checked.expression
+    functions = expression.bind(NodeTable()).functions
+
+    def judge(stable: Measures, candidate: Measures) -> Verdict:
+        try:
+            with one_evaluation():
+                out = functions.scalar(None, _Sides(stable, candidate), 0)
+        except LimitError as error:
+            return Verdict(error=str(error))
+        if expression.can_fail and out[1]:
+            return Verdict(error=KINDS[expression.sites[out[1]].kind].replace("_", " "))
+        return Verdict(bool(out[0]))
+
+    model = checked.model
+    return AbortRule(model.expression, model.message, judge, model.decisions, checked.reads)
+
+
+def requested(annotations: Mapping[str, str], state: State) -> Action | None:
+    """Return what the annotations of an object ask for the candidate of a state, if anything."""
+    if state.phase is Phase.PROGRESSING:
+        for action, key in ANNOTATIONS.items():
+            if annotations.get(key) == state.candidate:
+                return action
+    return None
+
+
+def plan_of_object(value: Plain) -> tuple[Plan | None, list[Diagnostic]]:
+    """Return the plan of an object as the API has it, or None with every problem of it."""
+    metadata = value.get("metadata") or {}
+    name = metadata.get("name", "")
+    document = {
+        "apiVersion": value.get("apiVersion"),
+        "kind": value.get("kind"),
+        "metadata": {key: metadata[key] for key in _KEPT if metadata.get(key)},
+        "spec": value.get("spec"),
+    }
+    documents, problems = parse(SourceFile(f"rollouts/{name}", yaml_text(document)))
+    if problems:
+        return None, problems
+    checked, problems = check_rollout(documents[0])
+    return (None if checked is None else plan_of(checked, metadata.get("uid", ""))), problems
+
+
+def state_of_object(value: Plain) -> State | None:
+    """Return the state in an object's status; None without one. Raises StateError."""
+    status = value.get("status")
+    state = status.get("state") if isinstance(status, Mapping) else None
+    return None if state is None else read_state(json.dumps(state))
+
+
+def report_of_object(value: Plain) -> RolloutReport:
+    """Return what an object shows. Raises StateError if it has no state that can be read."""
+    plan, problems = plan_of_object(value)
+    if plan is None:
+        raise StateError("\n".join(problem.render() for problem in problems))
+    state = state_of_object(value)
+    if state is None:
+        raise StateError(f"rollout {plan.name} has not begun: no scheduler has written its status")
+    given = value["status"].get("differences", ())
+    return rollout_report(plan, state, [Example(**example) for example in given])
+
+
+def status_of(report: RolloutReport, state: State, generation: int) -> dict[str, Any]:
+    """Return the status of an object, as `RolloutStatus` describes it."""
+    since = text_of_timestamp(state.began // 10**9 * 10**9)
+    holding = {
+        "Promoted": state.phase is Phase.PROMOTED,
+        "Aborted": state.phase is Phase.ABORTED,
+    }
+    return {
+        "observedGeneration": generation,
+        "phase": str(state.phase),
+        "step": f"{report.step}/{len(report.steps)}",
+        "stable": state.stable,
+        "candidate": state.candidate,
+        "message": report.message,
+        "conditions": [
+            {
+                "type": name,
+                "status": "True" if holds else "False",
+                "reason": state.reason or str(state.phase),
+                "message": report.message,
+                "lastTransitionTime": since,
+                "observedGeneration": generation,
+            }
+            for name, holds in holding.items()
+        ],
+        "differences": report.document()["differences"],
+        "state": json.loads(state.text()),
+    }

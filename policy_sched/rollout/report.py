@@ -1,0 +1,217 @@
+"""What a rollout shows: where it is, what was measured, and what would abort it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from policy_sched.language.stdlib import text_of_timestamp
+from policy_sched.report import Document, table
+from policy_sched.rollout.measures import MEASURES, Measures
+from policy_sched.rollout.plan import AbortRule, Plan, Step
+from policy_sched.rollout.state import Phase, State
+
+EXAMPLES: Final = 10
+"""How many of the last differences are shown."""
+_DIGITS: Final = 12
+"""Of a hash."""
+_UNITS: Final = ((3600, "h"), (60, "m"), (1, "s"))
+Action = Literal["promote", "abort"]
+_DECISIONS: Final = frozenset(
+    {"decisions", "scheduled", "errors", "victims", "same", "moved", "tie", "schedulable"}
+)
+_SECONDS: Final = frozenset({"waitingP50", "waitingP99", "decidingP50", "decidingP99"})
+
+
+class Example(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod that the candidate decides otherwise, or would.
+
+    ``result``: moved, tie, unschedulable, schedulable, victims or error. ``time``: ns since 1970.
+    """
+
+    pod: str
+    result: str
+    stable: str = ""
+    candidate: str = ""
+    time: int = 0
+
+
+class StepReport(msgspec.Struct, frozen=True, rename="camel"):
+    """A step, and whether it is done, current or to come."""
+
+    step: str
+    status: Literal["done", "current", "next"]
+    seconds: float
+    """How long it takes at least."""
+    decisions: int
+
+
+class RuleReport(msgspec.Struct, frozen=True, rename="camel"):
+    """An abort rule with what it reads now."""
+
+    expression: str
+    message: str
+    verdict: Literal["holds", "does not hold", "fails", "waits"]
+    figures: dict[str, float]
+    note: str = ""
+    """Why it fails, or what it waits for."""
+
+
+class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
+    """A rollout; times are RFC 3339, durations seconds."""
+
+    name: str
+    phase: str
+    stable: str
+    candidate: str
+    step: int
+    """From 1; of a rollout that ended, the step in which it did."""
+    since: str
+    elapsed: float
+    reason: str
+    message: str
+    figures: dict[str, float]
+    steps: list[StepReport]
+    measures: dict[str, Measures]
+    abort_when: list[RuleReport]
+    differences: list[Example]
+
+    def document(self) -> Document:
+        """Return the report as plain data."""
+        document: Document = msgspec.to_builtins(self)
+        return document
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the report as text."""
+        yield from table(self._head(), gap="  ")
+        yield ""
+        rows = [("STEP", "AT LEAST", "DECISIONS", "STATUS")]
+        for i, step in enumerate(self.steps, 1):
+            least = seconds_text(step.seconds) or "-"
+            rows.append((f"{i}. {step.step}", least, str(step.decisions), step.status))
+        yield from table(rows, right=(2,))
+        yield ""
+        stable, candidate = (self.measures[side].by_name() for side in ("stable", "candidate"))
+        rows_of_measures = [("MEASURE", "STABLE", "CANDIDATE")]
+        rows_of_measures += [
+            (name, measure_text(name, stable[name]), measure_text(name, candidate[name]))
+            for name in MEASURES
+        ]
+        yield from table(rows_of_measures, right=(1, 2))
+        if self.abort_when:
+            yield ""
+            named = [("ABORT WHEN", "NOW", "FIGURES")]
+            named += [(rule.expression, rule.verdict, _figures(rule)) for rule in self.abort_when]
+            yield from table(named)
+        if self.differences:
+            yield ""
+            pods = [
+                (each.result, each.pod, each.stable or "-", each.candidate or "-")
+                for each in self.differences
+            ]
+            yield from table([("DIFFERENCE", "POD", "STABLE", "CANDIDATE"), *pods])
+
+    def _head(self) -> list[tuple[str, str]]:
+        where = f"{self.step} of {len(self.steps)}"
+        if self.phase == Phase.PROGRESSING:
+            where += f", for {seconds_text(self.elapsed) or '0s'}"
+        rows = [
+            ("Rollout:", self.name),
+            ("Phase:", self.phase + (f" ({self.reason})" if self.reason else "")),
+            ("Step:", where),
+            ("Since:", self.since),
+            ("Stable:", self.stable[:_DIGITS]),
+            ("Candidate:", self.candidate[:_DIGITS]),
+        ]
+        return [*rows, ("Message:", self.message)] if self.message else rows
+
+
+class RolloutControl(Protocol):
+    """The rollout of a running scheduler."""
+
+    def report(self) -> RolloutReport | None:
+        """Return where it is; None where nothing was ever rolled out."""
+        ...
+
+    def request(self, action: Action, candidate: str, who: str) -> str:
+        """Promote or abort a candidate; return why that cannot be, or nothing.
+
+        ``candidate``: its hash, or the beginning; any if it is empty. ``who`` asks.
+        """
+        ...
+
+
+def rollout_report(plan: Plan, state: State, differences: Sequence[Example] = ()) -> RolloutReport:
+    """Return what a rollout shows; of the differences, the last ones."""
+    stable, candidate = state.counts.stable.measures(), state.counts.candidate.measures()
+    ended = state.phase is Phase.PROMOTED
+    steps = [
+        StepReport(
+            step_text(step),
+            "done" if ended or i < state.step else "current" if i == state.step else "next",
+            step.least / 1e9,
+            step.decisions,
+        )
+        for i, step in enumerate(plan.steps)
+    ]
+    return RolloutReport(
+        plan.name,
+        str(state.phase),
+        state.stable,
+        state.candidate,
+        min(state.step + 1, len(plan.steps)),
+        text_of_timestamp(state.began // 10**9 * 10**9),
+        state.elapsed / 1e9,
+        state.reason,
+        state.message or state.failing,
+        dict(state.figures),
+        steps,
+        {"stable": stable, "candidate": candidate},
+        [_rule(rule, stable, candidate) for rule in plan.abort_when],
+        list(differences)[-EXAMPLES:],
+    )
+
+
+def _rule(rule: AbortRule, stable: Measures, candidate: Measures) -> RuleReport:
+    figures = rule.figures(stable, candidate)
+    told = rule.expression, rule.message
+    if candidate.decisions < rule.decisions:
+        return RuleReport(*told, "waits", figures, f"for {rule.decisions} decisions")
+    verdict = rule.judge(stable, candidate)
+    if verdict.error:
+        return RuleReport(*told, "fails", figures, verdict.error)
+    return RuleReport(*told, "holds" if verdict.holds else "does not hold", figures)
+
+
+def _figures(rule: RuleReport) -> str:
+    shown = [f"{name} {_named(name, number)}" for name, number in rule.figures.items()]
+    return ", ".join([*shown, *([rule.note] if rule.note else [])])
+
+
+def _named(name: str, number: float) -> str:
+    return measure_text(name.partition(".")[2], number)
+
+
+def step_text(step: Step) -> str:
+    """Return a step in words."""
+    return "audit" if step.audit else f"canary of {step.percent} % by {step.by}"
+
+
+def measure_text(name: str, number: float) -> str:
+    """Return the value of a measure as people read it."""
+    if name in _DECISIONS:
+        return f"{number:,.0f}"
+    if name in _SECONDS:
+        return f"{number:.3g}s"
+    return f"{100 * number:.3g} %"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration such as ``1h2m``, in whole seconds; nothing for none."""
+    left, text = int(seconds), ""
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        text += f"{count}{unit}" if count else ""
+    return text
