@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policy_sched.cli.kubectl import command, parsed
+from policy_sched.cli.kubectl import ON_A_CLUSTER, command, parsed
 from policy_sched.errors import PolicySchedError
+from policy_sched.profiles.models.schema import definitions
+from tests.cli.test_rollout import DEFINITIONS, begin
 from tests.embedded.apiserver.test_kubectl import Kubectl
-from tests.embedded.apiserver.world import serving
+from tests.embedded.apiserver.world import World, serving
 from tests.embedded.world import node, pod
+from tests.shown import page
 
 HOME = {"HOME": "/home/a"}
 CONFIG = "/home/a/.kube/config"
@@ -84,5 +88,35 @@ def test_kubectl_runs_it(tmp_path: Path) -> None:
             found = await kubectl("policy-sched", "explain", "p", "--context", "second")
             assert "default/p" in found
             assert "n" in found.split()
+            await _other_verbs(kubectl, world, tmp_path)
 
     asyncio.run(run())
+
+
+async def _other_verbs(kubectl: Kubectl, world: World, folder: Path) -> None:
+    """Call the verbs that read a cluster with each of kubectl's three flags."""
+    second = ("--context", "second")
+    world.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    there = pod("q")
+    there["metadata"]["namespace"] = "team"
+    world.cluster.apply(there)
+    assert "team/q" in await kubectl("policy-sched", "explain", "q", "-n", "team", *second)
+    moved = folder / "elsewhere"
+    moved.write_text(kubectl.config.read_text())
+    file = str(folder / "cluster.jsonl.gz")
+    where = ("--kubeconfig", str(moved))
+    await kubectl("policy-sched", "snapshot", file, *where, *second)
+    assert "team/q" in await kubectl("policy-sched", "explain", "team/q", "--cluster", file)
+    for resource in definitions().values():
+        await world.create(DEFINITIONS, json.loads(resource))
+    await begin(world, "careful")
+    assert "careful" in await kubectl("policy-sched", "rollout", "status", *second)
+    assert "careful" in await kubectl("policy-sched", "rollout", "status", *where, *second)
+
+
+def test_each_verb_of_a_cluster_can_be_told_which() -> None:
+    """The plugin adds --kubeconfig to these verbs, so they have that option."""
+    sections = page("docs/cli.md").split("\n### policy-sched ")[1:]
+    named = {text.partition("\n")[0] for text in sections if "\n| `--kubeconfig` |" in text}
+    assert named >= ON_A_CLUSTER
+    assert named - ON_A_CLUSTER == {"check", "run", "simulate"}  # they may read files alone
