@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -141,6 +142,7 @@ def release(tag: str, directory: Path, python: str, image: Path = FILE) -> list[
         return found
     directory.mkdir(parents=True, exist_ok=True)
     built(directory, day)
+    shutil.copyfile(image, directory / "requirements.txt")
     (directory / f"{NAME}-{version}.cdx.json").write_text(
         json.dumps(bill, indent=2) + "\n", "utf-8"
     )

@@ -134,12 +134,14 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 
 def test_the_files_of_a_release(released: tuple[Path, dict[str, str]]) -> None:
-    """Wheel, sdist, bill of materials and sums; their times are the day of the changelog."""
+    """Wheel, sdist, bill of materials, versions and sums, with the time of the changelog."""
     folder, _ = released
     version, day, notes = release.section(release.Texts.of(ROOT).changelog)
     files = {file.name: file for file in (folder / "dist").iterdir()}
     wheel, sdist = f"policy_sched-{version}-py3-none-any.whl", f"policy_sched-{version}.tar.gz"
-    assert sorted(files) == ["SHA256SUMS", f"policy-sched-{version}.cdx.json", wheel, sdist]
+    bill, versions = f"policy-sched-{version}.cdx.json", "requirements.txt"
+    assert sorted(files) == ["SHA256SUMS", bill, wheel, sdist, versions]
+    assert files[versions].read_text("utf-8") == (folder / versions).read_text("utf-8")
     with ZipFile(files[wheel]) as archive:
         assert "policy_sched/deploy/requirements.txt" in archive.namelist()
         times = {item.date_time[:3] for item in archive.infolist()}

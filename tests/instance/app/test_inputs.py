@@ -392,7 +392,7 @@ def test_ps804_on_an_embedded_cluster(tmp_path: Path) -> None:
 def test_ps804_check_reports_it_at_the_inputs_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`check --kubeconfig` holds the policy's schema against the cluster's before a roll-out."""
+    """`check --kubeconfig` holds schema and keys of a policy against the cluster beforehand."""
     (policy,) = written(tmp_path, POLICY)
     kubeconfig = tmp_path / "kubeconfig"
 
@@ -405,8 +405,14 @@ def test_ps804_check_reports_it_at_the_inputs_place(
             text = {"current-context": "c", "clusters": [cluster], "contexts": [context]}
             kubeconfig.write_text(yaml.safe_dump(text), encoding="utf-8")
             arguments = ["check", policy, "--kubeconfig", str(kubeconfig)]
+            world.apply(quota(1, "other"), pod("p"))
             assert await asyncio.to_thread(run, arguments) == 0, capsys.readouterr()
-            capsys.readouterr()
+            said = capsys.readouterr().out
+            assert "PS410: no pod of the snapshot finds an object of inputs.quota" in said
+            assert "keys of it: other" in said
+            world.apply(quota(1))
+            assert await asyncio.to_thread(run, arguments) == 0
+            assert capsys.readouterr().out == "no problems found\n"
             world.apply(definition(TEXT))
             assert await asyncio.to_thread(run, arguments) == 1
             said = capsys.readouterr().out
