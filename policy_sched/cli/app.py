@@ -58,6 +58,10 @@ VERBS: Final = {
         "policy_sched.cli.snapshot:snapshot",
         "Write all that deciding reads of a cluster to one file.",
     ),
+    "record": (
+        "policy_sched.cli.snapshot:record",
+        "Record what comes, changes, goes and is decided in a cluster.",
+    ),
     "eval": (
         "policy_sched.cli.eval:evaluate",
         "Evaluate one expression: its type, its cost, its value on each node.",

@@ -18,6 +18,7 @@ from policy_sched.bench import (
     inputs,
     ledger,
     preemption,
+    recording,
     reload,
     rule_cost,
     size,
@@ -66,6 +67,7 @@ Name = Literal[
     "Hostile",
     "Size",
     "Inputs",
+    "Recording",
     "All",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
@@ -107,7 +109,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         selectors, rules and groups that we know, and measures what these leave: renewals of the
         lease, and bindings. Size loads 100,000 nodes and 1,000,000 pods and measures their memory.
         Inputs loads 100,000 objects that a rule reads by the name of the node, and decides pods
-        while nothing changes, and while one object changes before each. All runs every workload of
+        while nothing changes, and while one object changes before each. Recording writes an hour of
+        a cluster in virtual time, 10 pods a second, and reads it back. All runs every workload of
         decisions, each in a process of its own, and prints a table in Markdown: beside the rates,
         scheduler_perf's threshold, what bare arrays take, and calls per pod.
     nodes
@@ -163,6 +166,7 @@ _READ: Final = {
     check.NAME: (),
     rule_cost.NAME: ("--nodes",),
     snapshot.NAME: ("--nodes",),
+    recording.NAME: ("--nodes",),
     ledger.NAME: ("--nodes",),
     api.NAME: ("--nodes", "--existing", "--rate", "--tls"),
     event_loop_latency.NAME: ("--nodes", "--existing"),
@@ -209,6 +213,8 @@ def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, 
         return reload.run_reloads(nodes or reload.NODES, pods or reload.PODS)
     if name == check.NAME:
         return check.run_checks(pods or check.POLICIES)
+    if name == recording.NAME:
+        return recording.run_recording(nodes or recording.NODES, pods or recording.PODS)
     if name == snapshot.NAME:
         return snapshot.run_snapshot(nodes or snapshot.NODES, pods or snapshot.PODS)
     return rule_cost.run_rule_costs(nodes or rule_cost.NODES)

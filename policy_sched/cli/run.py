@@ -98,6 +98,34 @@ class DecisionLogFlags:
         return self
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class RecordFlags:
+    """Flags of ``run`` about a recording.
+
+    Parameters
+    ----------
+    record
+        A directory to record in what comes, changes, goes and is decided, for replay; it is made if
+        it is not there, and continued if it is. Segments are closed after an hour or 64 MiB.
+    record_annotation
+        An annotation that is recorded, too, for policies that read it. May be given several times.
+    """
+
+    record: str | None = None
+    record_annotation: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+
+    def checked(self, *, shadow: bool) -> RecordFlags:
+        """Return these flags. Raises ClusterError if they do not fit together."""
+        if self.record is None and self.record_annotation:
+            raise ClusterError("--record-annotation is for --record")
+        if self.record is not None and shadow:
+            raise ClusterError(
+                "--record is for decisions that are carried out: use `policy-sched record`"
+            )
+        return self
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The parsed command line. ``kubeconfig`` is None for the embedded cluster."""
@@ -110,6 +138,7 @@ class RunOptions:
     shadow: ShadowOptions | None = None
     console: Listen | None = None
     decisions: DecisionLogFlags = DecisionLogFlags()
+    record: RecordFlags = RecordFlags()
 
 
 def run(  # noqa: PLR0913  # the options of the verb
@@ -127,6 +156,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     pages: ConsoleFlags | None = None,
     decisions: DecisionLogFlags | None = None,
     objects: PolicyObjectsFlags | None = None,
+    recording: RecordFlags | None = None,
 ) -> int:
     """Schedule continuously, on an embedded cluster or on that of a kubeconfig.
 
@@ -176,6 +206,7 @@ def run(  # noqa: PLR0913  # the options of the verb
         watching,
         (pages or ConsoleFlags()).listen(),
         (decisions or DecisionLogFlags()).checked(shadow=watching is not None),
+        (recording or RecordFlags()).checked(shadow=watching is not None),
     )
     return _ended(options)
 
@@ -233,6 +264,8 @@ def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | app.Clust
     if options.decisions.decision_log is not None:
         instance.record_decisions(options.decisions.decision_log, options.decisions.masked)
     instance.audit_share = options.decisions.audit_share
+    if options.record.record is not None:
+        instance.record_traffic(options.record.record, options.record.record_annotation)
     instance.log.verbosity.set(overrides.client.v)
     queue = instance.scheduler.queue
     queue.timing = replace(queue.timing, unschedulable_timeout=longest)

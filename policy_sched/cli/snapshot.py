@@ -1,25 +1,40 @@
-"""The verb ``snapshot``: all that deciding reads of a cluster, in one file."""
+"""The verbs ``snapshot`` and ``record``: all that deciding reads of a cluster, and its changes."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import signal
 import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from policy_sched.cli.input.cluster_files import read_files, require_cluster
-from policy_sched.cli.input.live_cluster import read_live
+from policy_sched.cli.input.live_cluster import IN_CLUSTER, environment_of, read_live
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
+from policy_sched.client.kube.auth import ClusterAccess
+from policy_sched.client.kube.rest import Api, ClientEnvironment, Settings
 from policy_sched.errors import PolicySchedError, one_line
 from policy_sched.manifests import Structs
 from policy_sched.model import ApiObject
-from policy_sched.recording import Pseudonyms, reduced, renamed
-from policy_sched.snapshot import Collected, check_path, summary, write_names, write_objects
+from policy_sched.recording import Kept, Pseudonyms, Recorder, Renaming, reduced, renamed
+from policy_sched.snapshot import (
+    Collected,
+    Following,
+    check_path,
+    summary,
+    write_names,
+    write_objects,
+)
 
 LEAST_KEY: Final = 16
 """Bytes of a key."""
@@ -77,12 +92,8 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
     inputs = PolicyFlags(policies=policies).files().input_kinds() if policies else {}
     require_cluster("snapshot", cluster, kubeconfig)
     given = {"--key": key, "--keep": keep, "--names": names}
-    if not anonymize and any(given.values()):
-        alone = ", ".join(name for name, value in given.items() if value)
-        raise PolicySchedError(f"{alone}: only with --anonymize")
+    _check_together(given, anonymize=anonymize, inputs=bool(inputs))
     check_path(file)
-    if anonymize and inputs:
-        raise PolicySchedError("--policies with inputs does not go together with --anonymize")
     pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
     if kubeconfig is None:
         collected = _from_files(cluster, inputs)
@@ -98,6 +109,106 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
         write_names(names, pseudonyms.names)
     diagnostics.write_lines([f"{file}: {summary(objects)}, {_size(size)}"])
     return diagnostics.OK
+
+
+def record(  # noqa: PLR0913  # the options of the verb
+    directory: Annotated[str, Parameter(name="DIR")],
+    /,
+    *,
+    kubeconfig: str = IN_CLUSTER,
+    anonymize: Annotated[bool, Parameter(negative="")] = False,
+    key: str | None = None,
+    keep: Words = (),
+    names: str | None = None,
+    keep_annotation: Words = (),
+    policies: Words = (),
+) -> int:
+    """Record what comes, changes, goes and is decided in a cluster, until SIGINT or SIGTERM.
+
+    Lists and watches what `snapshot` lists, and writes nothing to the cluster. A recording is a
+    directory of compressed segments, which only their owner may read: the first one, and one a
+    day, begins with a snapshot, and changes follow with their times. Bindings, nominations,
+    conditions of pods that wait, and evictions are recorded as decisions. Secrets and config maps
+    are never read.
+
+    Parameters
+    ----------
+    directory
+        The directory; it is made if it is not there, and continued if it is.
+    kubeconfig
+        The cluster of this kubeconfig (or list of them, as in KUBECONFIG), or of the pod that the
+        process runs in (in-cluster). The user needs to list and watch what the scheduler reads.
+    anonymize
+        Replace names, UIDs, images, and keys and values of labels by pseudonyms, as in a snapshot.
+        Messages are left out.
+    key
+        With --anonymize: a file with a secret of at least 16 bytes; the same key gives the same
+        pseudonyms. Without it a new key is made and not kept.
+    keep
+        With --anonymize: what stays as it is, a pattern such as "nvidia.com/*"; for the names that
+        policies mention.
+    names
+        With --anonymize: a file for the names of the pseudonyms, as JSON, at the end. Keep it to
+        yourself.
+    keep_annotation
+        An annotation that stays, for policies that read it.
+    policies
+        Policies, directories of them, or names of shipped ones: the objects that their inputs
+        declare are recorded, too, whole. Not with --anonymize: what in them is a name is not known.
+    """
+    inputs = PolicyFlags(policies=policies).files().input_kinds() if policies else {}
+    given = {"--key": key, "--keep": keep, "--names": names}
+    _check_together(given, anonymize=anonymize, inputs=bool(inputs))
+    pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
+    kept = Kept(keep_annotation, frozenset(inputs))
+    if pseudonyms is not None:
+        kept = replace(kept, renamed=Renaming(pseudonyms, forget=names is None))
+    reached = environment_of(kubeconfig)
+    recorder = Recorder(directory, kept, _write_trouble)
+    began = time.monotonic()
+    asyncio.run(_recorded(reached, recorder, inputs))
+    if pseudonyms is not None and names is not None:
+        write_names(names, pseudonyms.names)
+    lost = f"; {recorder.lost:,} lines could not be written" if recorder.lost else ""
+    took = timedelta(seconds=round(time.monotonic() - began))
+    counts = f"{recorder.written:,} lines in {took}, {_size(recorder.size)}"
+    diagnostics.write_lines([f"{directory}: {counts}{lost}"])
+    return diagnostics.FAILED if recorder.lost else diagnostics.OK
+
+
+async def _recorded(
+    reached: tuple[ClientEnvironment, ClusterAccess], recorder: Recorder, inputs: Structs
+) -> None:
+    """Record until a signal. Raises ClusterError or OSError."""
+    environment, access = reached
+    settings = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
+    async with Api(access, environment, settings) as api:
+        following = Following(api, recorder, time.time_ns, _hint)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, following.stop.set)
+        await following.run(_write_begun, inputs)
+
+
+def _write_begun(objects: Sequence[ApiObject]) -> None:
+    _hint(f"recording {summary(objects)}")
+
+
+def _write_trouble(reason: str) -> None:
+    _hint(f"{reason}; lines are lost" if reason else "the recording goes on")
+
+
+def _hint(text: str) -> None:
+    diagnostics.write_hints([one_line(text)])
+
+
+def _check_together(given: Mapping[str, object], *, anonymize: bool, inputs: bool) -> None:
+    """Raise PolicySchedError for options that do not go together."""
+    if not anonymize and any(given.values()):
+        alone = ", ".join(name for name, value in given.items() if value)
+        raise PolicySchedError(f"{alone}: only with --anonymize")
+    if anonymize and inputs:
+        raise PolicySchedError("--policies with inputs does not go together with --anonymize")
 
 
 def _secret(path: str | None) -> bytes:

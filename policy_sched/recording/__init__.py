@@ -7,7 +7,7 @@ begins with a snapshot again, so that older ones may be deleted.
 
 Writing, without threads or clocks; each call has its time in ns since 1970::
 
-    recorder = Recorder("traffic", Kept(own={"default-scheduler"}))
+    recorder = Recorder("traffic")
     recorder.policies(now, RecordedPolicies(content_hash, ...))
     recorder.begin(now, objects)              # the snapshot
     recorder.put(now, pod)                    # came or changed: what does not differ is no line
@@ -41,7 +41,11 @@ from policy_sched.recording.events import (
     PolicyChanged as PolicyChanged,
     RecordedPolicies as RecordedPolicies,
 )
-from policy_sched.recording.pseudonyms import Pseudonyms as Pseudonyms, renamed as renamed
+from policy_sched.recording.pseudonyms import (
+    Pseudonyms as Pseudonyms,
+    Renaming as Renaming,
+    renamed as renamed,
+)
 from policy_sched.recording.reading import Recording as Recording
 from policy_sched.recording.recorder import Kept as Kept, Recorder as Recorder
 from policy_sched.recording.reduction import TAKEN as TAKEN, reduced as reduced

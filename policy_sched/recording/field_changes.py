@@ -7,51 +7,51 @@ mostly change in one place, so ``status.images[2:3]`` stands for that part of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from datetime import datetime
 from functools import cache, lru_cache
+from itertools import compress
+from operator import ne
 from types import UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 Forms: TypeAlias = Mapping[str, Callable[[Any], Any]]
 """By path, what reduces a value before it is compared."""
 _PART: Final = re.compile(r"([^\[\]]+)(?:\[([0-9]{1,9}):([0-9]{1,9})\])?")
+_WHOLE: Final = frozenset({str, int, float, bool, dict, datetime, type(None)})
+"""Types of values that are no structs and no lists."""
 _PLANS: Final = 4096
 """Combinations of paths whose application is kept."""
 
 
 @cache
-def _names(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
-    """Return the names of a struct's fields, in Python and in JSON."""
-    return tuple(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+def _paths(kind: Hashable, prefix: str) -> tuple[str, ...]:
+    """Return the paths of a struct's fields."""
+    names: tuple[str, ...] = getattr(kind, "__struct_encode_fields__")  # noqa: B009 - a struct
+    return tuple(prefix + name for name in names)
 
 
-def differences(
-    old: msgspec.Struct, new: msgspec.Struct, forms: Forms, prefix: str = ""
-) -> dict[str, Any]:
-    """Return what differs between two structs of one type."""
-    found: dict[str, Any] = {}
-    _compare(old, new, forms, prefix, found)
-    return found
-
-
-def _compare(
+def find_differences(
     old: msgspec.Struct, new: msgspec.Struct, forms: Forms, prefix: str, found: dict[str, Any]
 ) -> None:
-    for name, wire in _names(type(old)):
-        before, after = getattr(old, name), getattr(new, name)
-        if before is after or before == after:
-            continue
-        path = prefix + wire
+    """Add what differs between two structs of one type to what was found, by path."""
+    values, others, paths = astuple(old), astuple(new), _paths(type(old), prefix)
+    # A loop in Python over all fields would take five times as long.
+    for index in compress(range(len(values)), map(ne, values, others)):
+        before, after, path = values[index], others[index], paths[index]
         if path in forms:
             before, after = forms[path](before), forms[path](after)
             if before == after:
                 continue
-        if isinstance(before, msgspec.Struct) and type(before) is type(after):
-            _compare(before, after, forms, f"{path}.", found)
-        elif isinstance(before, tuple) and isinstance(after, tuple) and before and after:
+        kind = type(before)
+        if kind is not type(after) or kind in _WHOLE:
+            found[path] = after
+        elif kind is not tuple:
+            find_differences(before, after, forms, f"{path}.", found)
+        elif before and after:
             start, stop, part = _part_that_differs(before, after)
             found[f"{path}[{start}:{stop}]"] = part
         else:
@@ -72,10 +72,10 @@ def _part_that_differs(
     return start, len(before) - behind, after[start : len(after) - behind]
 
 
-def applied(obj: Any, values: Mapping[str, msgspec.Raw]) -> Any:
-    """Return a struct with changed fields. Raises ValueError for what does not fit."""
-    kind: type[msgspec.Struct] = type(obj)
-    return _apply(obj, _plan(kind, tuple(values)), values)
+def applied(obj: Any, values: Mapping[str, msgspec.Raw]) -> tuple[Any, tuple[str, ...]]:
+    """Return a struct with changed fields, and their paths. Raises ValueError for a misfit."""
+    steps, paths = _plan(obj.__class__, tuple(values))
+    return _apply(obj, steps, values), paths
 
 
 _Step: TypeAlias = tuple[str, str, "msgspec.json.Decoder[Any] | None", int, int, tuple[Any, ...]]
@@ -102,9 +102,13 @@ def _apply(obj: Any, plan: tuple[_Step, ...], values: Mapping[str, msgspec.Raw])
 
 
 @lru_cache(_PLANS)
-def _plan(kind: type[msgspec.Struct], keys: tuple[str, ...]) -> tuple[_Step, ...]:
-    """Return how fields of a struct are set. Raises ValueError for one that it does not have."""
-    return _steps(kind, {key: key.split(".") for key in keys})
+def _plan(kind: Any, keys: tuple[str, ...]) -> tuple[tuple[_Step, ...], tuple[str, ...]]:
+    """Return how fields of a struct are set, and their paths without parts of lists.
+
+    Raises ValueError for one that it does not have.
+    """
+    steps = _steps(kind, {key: key.split(".") for key in keys})
+    return steps, tuple(key.partition("[")[0] for key in keys)
 
 
 def _steps(kind: type[msgspec.Struct], paths: Mapping[str, list[str]]) -> tuple[_Step, ...]:

@@ -22,6 +22,7 @@ import hmac
 import re
 import uuid
 from base64 import b32encode
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -34,6 +35,8 @@ from msgspec.structs import replace
 from policy_sched import model
 from policy_sched.errors import PolicySchedError
 
+MOST_NAMES: Final = 1_000_000
+"""Names that are remembered at a time where not all are wanted; some 300 MB."""
 LENGTH: Final = 11
 """Characters of a pseudonym after its first letter: 55 bits."""
 SEPARATOR: Final = "__"
@@ -63,6 +66,9 @@ class Pseudonyms:
         self._keep = tuple(keep)
         self._pseudonyms: dict[str, str] = {}
         self._owners: dict[str, str] = {}
+        self._given: dict[str, str] = {}
+        """Pseudonyms that do not follow from the name alone."""
+        self._order = _Order()
 
     @property
     def names(self) -> dict[str, str]:
@@ -83,17 +89,28 @@ class Pseudonyms:
 
     def derive(self, text: str, parts: Sequence[str]) -> None:
         """Note that a name consists of others: its pseudonym consists of theirs, with hyphens."""
-        derived = "-".join(map(self.name, parts))
-        self._pseudonyms[text] = derived
-        self._owners[derived] = text
+        self._give(text, "-".join(map(self.name, parts)))
 
     def number(self, texts: Iterable[str]) -> None:
-        """Give names pseudonyms in the order of the names: each begins with its number."""
-        for number, text in enumerate(sorted(set(texts))):
-            pseudonym = self.name(text)
-            if pseudonym != text:
-                self._pseudonyms[text] = numbered = f"n{number:05d}-{pseudonym}"
-                self._owners[numbered] = text
+        """Give names pseudonyms in the order of the names: each begins with its number.
+
+        A name that has a pseudonym already keeps it.
+        """
+        for text in sorted(set(texts)):
+            if text not in self._pseudonyms and (plain := self._new(text)) != text:
+                self._give(text, f"n{self._order.number(text)}-{plain}")
+
+    def forget(self) -> None:
+        """Forget the names, but for what cannot be made of them again."""
+        self._pseudonyms = dict(self._given)
+        self._owners = {pseudonym: text for text, pseudonym in self._given.items()}
+
+    def _give(self, text: str, pseudonym: str) -> None:
+        self._given[text] = self._pseudonyms[text] = pseudonym
+        self._owners[pseudonym] = text
+
+    def __len__(self) -> int:
+        return len(self._pseudonyms)
 
     def key(self, text: str) -> str:
         """Return the pseudonym of a label's or a taint's key."""
@@ -209,36 +226,67 @@ _NAMED_IN_ANNOTATIONS: Final = frozenset(
 
 def renamed(objects: Sequence[model.ApiObject], pseudonyms: Pseudonyms) -> list[model.ApiObject]:
     """Return reduced objects with pseudonyms. Raises PolicySchedError."""
-    for obj in objects:
-        if isinstance(obj, model.Pod):
-            for volume in obj.spec.volumes:
-                if volume.ephemeral is not None:
-                    name = obj.metadata.name
-                    pseudonyms.derive(f"{name}-{volume.name}", (name, volume.name))
-    pseudonyms.number(_domains(objects))
-    ranks = _ranks(obj for obj in objects if isinstance(obj, model.ResourceSlice))
-    rename = _Renaming(pseudonyms, _pools(objects))
-    changed_objects: list[model.ApiObject] = []
-    for obj in objects:
-        changed = rename.of(type(obj))(obj)
-        name = changed.metadata.name
-        if isinstance(obj, model.CsiDriver | model.DeviceClass):
-            name = obj.metadata.name
-        elif isinstance(obj, model.ResourceSlice):
-            name = f"n{ranks[obj.metadata.name]}-{name}"
-        changed_objects.append(replace(changed, metadata=replace(changed.metadata, name=name)))
-    return changed_objects
+    return Renaming(pseudonyms)(objects)
 
 
-def _domains(objects: Sequence[model.ApiObject]) -> set[str]:
-    """Return the values of the labels of nodes by which pod groups are placed."""
-    keys = {obj.topology_key for obj in objects if isinstance(obj, model.PodGroup)} - {""}
-    nodes = (obj for obj in objects if isinstance(obj, model.Node)) if keys else ()
-    return {v for obj in nodes for k, v in obj.metadata.labels.items() if k in keys}
+class Renaming:
+    """Replaces the names in reduced objects, those of one cluster, all at once or as they come.
+
+    What has an order (pools, slices, domains of pod groups) is numbered: the objects of the first
+    call in the order of their names, later ones in between. ``forget``: names are not all wanted at
+    the end, so those of a long time need no memory.
+    """
+
+    def __init__(self, pseudonyms: Pseudonyms, *, forget: bool = False) -> None:
+        self._pseudonyms = pseudonyms
+        self._forget = forget
+        self._pools = _Order()
+        self._slices: dict[tuple[str, str], _Order] = {}
+        self._keys: set[str] = set()
+        """Labels of nodes by which pod groups are placed."""
+        self._rename = _Rewriting(pseudonyms, self._pools)
+
+    def __call__(self, objects: Iterable[model.ApiObject]) -> list[model.ApiObject]:
+        """Return the objects with pseudonyms. Raises PolicySchedError."""
+        objects, pseudonyms = list(objects), self._pseudonyms
+        if self._forget and len(pseudonyms) > MOST_NAMES:
+            pseudonyms.forget()
+        for obj in objects:
+            if isinstance(obj, model.Pod):
+                for volume in obj.spec.volumes:
+                    if volume.ephemeral is not None:
+                        name = obj.metadata.name
+                        pseudonyms.derive(f"{name}-{volume.name}", (name, volume.name))
+        self._number(objects)
+        changed_objects: list[model.ApiObject] = []
+        for obj in objects:
+            changed = self._rename.of(type(obj))(obj)
+            name = changed.metadata.name
+            if isinstance(obj, model.CsiDriver | model.DeviceClass):
+                name = obj.metadata.name
+            elif isinstance(obj, model.ResourceSlice):
+                rank = self._slices[_pool_of(obj)].number(obj.metadata.name)
+                name = f"n{rank}-{name}"
+            changed_objects.append(replace(changed, metadata=replace(changed.metadata, name=name)))
+        return changed_objects
+
+    def _number(self, objects: Sequence[model.ApiObject]) -> None:
+        """Number what has an order."""
+        slices = [obj for obj in objects if isinstance(obj, model.ResourceSlice)]
+        for one in sorted(slices, key=lambda one: one.metadata.name):
+            self._slices.setdefault(_pool_of(one), _Order()).number(one.metadata.name)
+        for name in sorted(_pools(objects)):
+            self._pools.number(name)
+        keys = {obj.topology_key for obj in objects if isinstance(obj, model.PodGroup)} - {""}
+        self._keys |= keys
+        if self._keys:
+            nodes = [obj for obj in objects if isinstance(obj, model.Node)]
+            labels = (item for node in nodes for item in node.metadata.labels.items())
+            self._pseudonyms.number({value for key, value in labels if key in self._keys})
 
 
-def _pools(objects: Iterable[model.ApiObject]) -> dict[str, str]:
-    """Return a number for each pool of devices, in the order of their names."""
+def _pools(objects: Iterable[model.ApiObject]) -> set[str]:
+    """Return the names of pools of devices."""
     names: set[str] = set()
     for obj in objects:
         if isinstance(obj, model.ResourceSlice):
@@ -247,25 +295,53 @@ def _pools(objects: Iterable[model.ApiObject]) -> dict[str, str]:
             names.update(device.pool for device in obj.status.devices)
             if obj.status.allocation is not None:
                 names.update(result.pool for result in obj.status.allocation.devices.results)
-    return {name: f"{number:05d}" for number, name in enumerate(sorted(names))}
+    return names
 
 
-def _ranks(slices: Iterable[model.ResourceSlice]) -> dict[str, str]:
-    """Return a number for each slice, whose order is that of the names in its pool."""
-    pools: dict[tuple[str, str], list[str]] = {}
-    for resource_slice in slices:
-        pools.setdefault((resource_slice.spec.driver, resource_slice.spec.pool.name), []).append(
-            resource_slice.metadata.name
-        )
-    return {
-        name: f"{rank:05d}" for names in pools.values() for rank, name in enumerate(sorted(names))
-    }
+def _pool_of(resource_slice: model.ResourceSlice) -> tuple[str, str]:
+    return resource_slice.spec.driver, resource_slice.spec.pool.name
 
 
-class _Renaming:
+class _Order:
+    """Numbers for names, as text: their order is that of the names, whenever those come."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._numbers: dict[str, str] = {}
+
+    def number(self, name: str) -> str:
+        """Return the number of a name."""
+        number = self._numbers.get(name)
+        if number is None:
+            place = bisect_left(self._names, name)
+            low = self._numbers[self._names[place - 1]] if place else ""
+            if place < len(self._names):
+                number = between(low, self._numbers[self._names[place]])
+            else:
+                number = f"{int(low[:DIGITS] or 0) + 1:0{DIGITS}d}"
+            self._names.insert(place, name)
+            self._numbers[name] = number
+        return number
+
+
+DIGITS: Final = 6
+"""Digits of the numbers of the first names; a cluster may have a pool for each of 100,000 nodes."""
+
+
+def between(low: str, high: str) -> str:
+    """Return digits after ``low`` and before ``high``, where a hyphen follows each of them."""
+    if not high.startswith(low):
+        return f"{low}5"
+    digit = high[len(low)]
+    if digit > "1":
+        return f"{low}{int(digit) // 2}"
+    return f"{low}05" if digit == "1" else between(f"{low}0", high)
+
+
+class _Rewriting:
     """Makes the function that rewrites structs of a type, once for each type."""
 
-    def __init__(self, pseudonyms: Pseudonyms, pools: Mapping[str, str]) -> None:
+    def __init__(self, pseudonyms: Pseudonyms, pools: _Order) -> None:
         self._pseudonyms = pseudonyms
         self._rewrites: dict[type, Change] = {}
         name, key = pseudonyms.name, pseudonyms.key
@@ -275,7 +351,7 @@ class _Renaming:
             "image": _each(pseudonyms.image),
             "uid": _each(pseudonyms.uid),
             "path": _each(pseudonyms.path),
-            "pool": lambda given: f"n{pools[given]}-{name(given)}",
+            "pool": lambda given: f"n{pools.number(given)}-{name(given)}",
             "labels": lambda given: {key(k): name(v) for k, v in given.items()},
             "keyed by name": lambda given: {name(k): v for k, v in given.items()},
             "annotations": self._annotations,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,9 +54,12 @@ _POLICIES: Final = msgspec.json.Decoder(RecordedPolicies)
 _LATEST: Final = 2**62
 """Nanoseconds since 1970 in 2116, after which nothing is recorded."""
 _PLAIN: Final = frozenset(
-    {"spec.nodeName", "status.phase", "status.startTime", "status.nominatedNodeName"}
+    {
+        *("spec.nodeName", "status.phase", "status.startTime", "status.nominatedNodeName"),
+        "status.conditions",
+    }
 )
-"""Fields of pods that have no quantities, besides metadata and conditions."""
+"""Fields of pods that have no quantities, besides metadata."""
 
 
 class _Kind(model.ApiStruct):
@@ -264,15 +268,21 @@ def _events_of(reader: SegmentReader, state: _State) -> Iterator[Event]:
             if state.silent and state.wanted(line):
                 yield from state.everything()
             try:
-                event = state.take(line)
-            except (ValueError, RecursionError) as error:
-                raise reader.refusal(number, one_line(str(error))) from None
+                event = state.take[line.__class__](line)
+            except (ValueError, RecursionError, KeyError) as error:
+                raise reader.refusal(number, _why(error)) from None
             if event is None or state.silent:
                 continue
             if isinstance(event, list):
                 yield from event
             else:
                 yield event
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return "a segment has one first line, and one last one"
+    return one_line(str(error))
 
 
 _Place = tuple[str, str, str, str]
@@ -306,7 +316,9 @@ class _State:
         self._specs: dict[int, Any] = {}
         self._metas: dict[int, lines.SharedMeta] = {}
         self._policies = ""
-        self._take: dict[type, Callable[[Any], _Result]] = {
+        self.take: dict[type, Callable[[Any], _Result]] = {}
+        """What applies a line of each type and returns what happened; it raises ValueError."""
+        self._takes: dict[type, Callable[[Any], _Result]] = {
             lines.SpecLine: self._spec_line,
             lines.MetaLine: self._meta_line,
             lines.PodLine: self._pod_line,
@@ -322,6 +334,7 @@ class _State:
     def begin(self, header: lines.Header) -> None:
         """Begin a segment."""
         self.number, self._began, self.ended = header.number, header.began, False
+        self.take = self._takes
         self._specs, self._metas = {}, {}
         self._fresh = [] if header.snapshot else None
         self._next_policies = header.policies
@@ -340,21 +353,13 @@ class _State:
             if obj is not None:
                 yield Added(self._start, obj)
 
-    def take(self, line: lines.AnyLine) -> _Result:
-        """Apply a line; return what happened. Raises ValueError."""
-        take = self._take.get(type(line))
-        if take is None:
-            raise ValueError("a segment has one first line")
-        if self.ended:
-            raise ValueError("a line follows the last one")
-        return take(line)
-
     def _at(self, at: int) -> int:
         """Return the time of a line in ns since 1970; it never goes back."""
         time = self._began + at
+        time = max(time, self.time)
         if not 0 <= at <= _LATEST:
             raise ValueError(f"{at} is no time")
-        self.time = time = max(time, self.time)
+        self.time = time
         return time
 
     def _known(self, number: int) -> Any:
@@ -422,11 +427,11 @@ class _State:
         return Added(self._at(at), obj) if self._fresh is None else None
 
     def _changed(self, line: lines.ChangedLine) -> _Result:
-        obj = applied(self._known(line.id), line.set)
-        if not isinstance(obj, model.Pod) or not all(map(_is_plain, line.set)):
+        obj, fields = applied(self._known(line.id), line.set)
+        if not isinstance(obj, model.Pod) or not _plain(fields):
             _check(obj)
         self._objects[line.id] = obj
-        return Modified(self._at(line.at), obj)
+        return Modified(self._at(line.at), obj, fields)
 
     def _gone(self, line: lines.GoneLine) -> _Result:
         obj = self._known(line.id)
@@ -491,12 +496,13 @@ class _State:
         self._at(line.at)
         if self._fresh is not None:
             raise ValueError("the snapshot has no end")
-        self.ended = True
+        self.ended, self.take = True, {}
 
 
-def _is_plain(path: str) -> bool:
-    """Return whether a field of a pod has no quantities."""
-    return path in _PLAIN or path.startswith(("metadata.", "status.conditions"))
+@lru_cache
+def _plain(fields: tuple[str, ...]) -> bool:
+    """Return whether fields of a pod have no quantities."""
+    return all(path in _PLAIN or path.startswith("metadata.") for path in fields)
 
 
 def _check(obj: model.ApiObject) -> None:

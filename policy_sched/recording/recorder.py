@@ -27,7 +27,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.manifests import custom_data
 from policy_sched.recording import lines
 from policy_sched.recording.events import Decided, RecordedPolicies
-from policy_sched.recording.field_changes import differences
+from policy_sched.recording.field_changes import find_differences
 from policy_sched.recording.reduction import ANNOTATIONS, reduced, with_sources, without_messages
 from policy_sched.recording.segments import FolderLock, SegmentFile, Write, numbers_in, segment_path
 from policy_sched.source import write_file
@@ -59,23 +59,25 @@ class Kept:
     """What is recorded of a cluster.
 
     ``annotations``: further ones that are kept. ``inputs``: further kinds, whose objects are kept
-    whole. ``own``: names of the schedulers whose decisions are told of; those of others are
-    concluded from what changes. ``renamed``: replaces names in reduced objects.
+    whole. ``renamed``: replaces names in reduced objects.
     """
 
     annotations: Collection[str] = ()
     inputs: Collection[model.Kind] = ()
-    own: Collection[str] = ()
     renamed: Callable[[Iterable[model.ApiObject]], list[model.ApiObject]] = _alone
 
 
 class _Known:
-    """An object that is there: its number, and the object as it came, or its reduced form."""
+    """An object that is there: its number, and the object as it came, or its reduced form.
 
-    __slots__ = ("number", "object")
+    ``told``: the last decision about a pod that the recorder was told of.
+    """
+
+    __slots__ = ("number", "object", "told")
 
     def __init__(self, number: int, thing: Any) -> None:
         self.number, self.object = number, thing
+        self.told: Decided | None = None
 
 
 _Place = tuple[str, ...]
@@ -120,7 +122,7 @@ class Recorder:
         self.written = 0
         """Lines that were written."""
         self._annotations = ANNOTATIONS.union(self.kept.annotations)
-        self._trouble, self._write, self._largest = trouble, write, largest
+        self.trouble, self._write, self._largest = trouble, write, largest
         self._lock = FolderLock(self.folder)
         numbers = numbers_in(self.folder)
         self._number = numbers[-1] if numbers else 0
@@ -145,9 +147,12 @@ class Recorder:
     def begin(self, time: int, objects: Iterable[model.ApiObject]) -> None:
         """Begin with a snapshot of these objects. Raises OSError where nothing can be written."""
         self._last = time
-        for obj in objects:
-            self._know(obj)
-        self._begin(time, snapshot=True)
+        self._know(objects)
+        try:
+            self._begin(time, snapshot=True)
+        except OSError as error:
+            self._failed(error)
+            raise
 
     def put(self, time: int, obj: model.ApiObject) -> None:
         """Record an object that came or changed."""
@@ -165,13 +170,25 @@ class Recorder:
             phase = obj.status.phase if isinstance(obj, model.Pod) else ""
             self._gone(at, known, phase if phase in model.ENDED_PHASES else "")
 
+    def replace(self, time: int, objects: Iterable[model.ApiObject], missed: int) -> None:
+        """Record that these objects are there, and no others, after so many changes were missed."""
+        self.lost += missed
+        present = set()
+        for obj in objects:
+            present.add(_place(obj))
+            self.put(time, obj)
+        for table in (self._pods, self._others):
+            for place in [place for place in table if place not in present]:
+                self._gone(self._at(time), table.pop(place), "")
+
     def decided(self, decision: Decided) -> None:
-        """Record a decision about a pod that is there."""
+        """Record a decision about a pod that is there; what others decide shows in changes."""
         at = self._at(decision.time)
         namespace, _, name = decision.pod.rpartition("/")
         known = self._pods.get((namespace, name))
         if known is None:
             return
+        known.told = decision
         own = known.object.spec.scheduler_name or model.DEFAULT_SCHEDULER
         self._line(
             lines.DecidedLine(
@@ -201,7 +218,7 @@ class Recorder:
                 write_file(path, data, private=True)
                 self.bytes += len(data)
         except OSError as error:
-            self._trouble(f"{self.folder}: the policies cannot be written: {error.strerror}")
+            self.trouble(f"{self.folder}: the policies cannot be written: {error.strerror}")
         if self._segment is not None:
             self._line(lines.PoliciesLine(at=at, hash=policies.hash))
 
@@ -239,14 +256,13 @@ class Recorder:
 
     # Objects.
 
-    def _know(self, obj: model.ApiObject) -> None:
-        """Take in an object without a line."""
-        if isinstance(obj, model.Pod):
-            if obj.status.phase not in model.ENDED_PHASES:
-                self._pods[_place(obj)] = _Known(0, self._pod_form(obj))
-            return
-        for form in self._form(obj):
-            self._others[_place(obj)] = _Known(0, form)
+    def _know(self, objects: Iterable[model.ApiObject]) -> None:
+        """Take in objects without lines."""
+        kept = self.kept
+        plain = reduced(objects, kept.annotations, kept.inputs)
+        for obj, form in zip(plain, kept.renamed(plain), strict=True):
+            table = self._pods if isinstance(obj, model.Pod) else self._others
+            table[_place(obj)] = _Known(0, form)
 
     def _form(self, obj: model.ApiObject) -> list[model.ApiObject]:
         """Return the reduced form of an object, nothing if it is not recorded."""
@@ -282,8 +298,7 @@ class Recorder:
         changes = self._pod_changes(old, pod)
         if changes:
             self._line(lines.ChangedLine(at=at, id=known.number, set=changes))
-        if (pod.spec.scheduler_name or model.DEFAULT_SCHEDULER) not in self.kept.own:
-            self._conclude(at, known.number, old, pod, conditions)
+        self._conclude(at, known, old, conditions)
 
     def _pod_changes(self, old: model.Pod, new: model.Pod) -> dict[str, Any]:
         """Return what differs between two states of a pod."""
@@ -301,10 +316,13 @@ class Recorder:
             found["metadata.deletionTimestamp"] = after.deletion_timestamp
         if before.owner_references != after.owner_references:
             found["metadata.ownerReferences"] = after.owner_references
-        if old.spec != new.spec:
-            found |= differences(old.spec, new.spec, _POD_FORMS, "spec.")
-        if old.status != new.status:
-            found |= differences(old.status, new.status, _POD_FORMS, "status.")
+        spec, node = old.spec, new.spec.node_name
+        if spec.node_name != node:  # mostly nothing else has changed
+            found["spec.nodeName"] = node
+            spec = replace(spec, node_name=node)
+        if spec != new.spec:
+            find_differences(spec, new.spec, _POD_FORMS, "spec.", found)
+        find_differences(old.status, new.status, _POD_FORMS, "status.", found)
         return found
 
     def _kept_annotations(self, meta: model.ObjectMeta) -> dict[str, str]:
@@ -312,19 +330,19 @@ class Recorder:
         return {k: v for k, v in meta.annotations.items() if k in kept}
 
     def _conclude(
-        self,
-        at: int,
-        number: int,
-        old: model.Pod,
-        new: model.Pod,
-        conditions: tuple[model.Condition, ...],
+        self, at: int, known: _Known, old: model.Pod, conditions: tuple[model.Condition, ...]
     ) -> None:
-        """Record the decision of another scheduler that a change of a pod shows."""
+        """Record a decision that nobody told of, and that a change of a pod shows."""
+        new, told, number = known.object, known.told, known.number
         none = "" if self._policies else None
         node, nominated = new.spec.node_name, new.status.nominated_node_name
-        if node and not old.spec.node_name:
+        if node and not old.spec.node_name and (told is None or told.node != node):
             self._line(lines.DecidedLine(at=at, id=number, node=node, policies=none))
-        if nominated and nominated != old.status.nominated_node_name:
+        if (
+            nominated
+            and nominated != old.status.nominated_node_name
+            and (told is None or told.nominated_node != nominated)
+        ):
             self._line(lines.DecidedLine(at=at, id=number, nominated=nominated, policies=none))
         if old.status.conditions == new.status.conditions:
             return
@@ -333,7 +351,8 @@ class Recorder:
             if condition == before.get(condition.type):
                 continue
             evicted = condition.type == _EVICTED and condition.status == "True"
-            if evicted or (condition.type == _PENDING and condition.status == "False"):
+            waits = condition.type == _PENDING and condition.status == "False"
+            if evicted or (waits and (told is None or told.node)):
                 self._line(
                     lines.DecidedLine(
                         at=at,
@@ -362,7 +381,8 @@ class Recorder:
             if type(old) is not type(form) or isinstance(form, model.CustomObject):
                 self._write_object(at, known)
             else:
-                changes = differences(old, form, {})
+                changes: dict[str, Any] = {}
+                find_differences(old, form, {}, "", changes)
                 self._line(lines.ChangedLine(at=at, id=known.number, set=changes))
 
     def _gone(self, at: int, known: _Known, phase: str) -> None:
@@ -517,7 +537,7 @@ class Recorder:
         self._again = self._last + PAUSE
         if not self._failing:
             self._failing = True
-            self._trouble(f"{self.folder}: {error.strerror}")
+            self.trouble(f"{self.folder}: {error.strerror}")
 
     def _try_again(self) -> None:
         """Begin anew with a snapshot, if there is room again."""
@@ -527,7 +547,7 @@ class Recorder:
             self._failed(error)
         else:
             self._failing = False
-            self._trouble("")
+            self.trouble("")
 
     def _end_segment(self) -> None:
         segment = self._segment

@@ -8,7 +8,9 @@ and versions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -79,23 +81,29 @@ def reduced_metadata(meta: M, kept: Collection[str]) -> M:
     )
 
 
-def without_messages(conditions: Iterable[model.Condition]) -> tuple[model.Condition, ...]:
+def without_messages(conditions: tuple[model.Condition, ...]) -> tuple[model.Condition, ...]:
     """Return conditions without their messages."""
-    return tuple(
-        replace(condition, message="") if condition.message else condition
-        for condition in conditions
-    )
+    if not any(map(_MESSAGE, conditions)):
+        return conditions
+    return tuple(replace(condition, message="") for condition in conditions)
 
 
-def with_sources(volumes: Iterable[Any]) -> tuple[Any, ...]:
+def with_sources(volumes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the volumes that have a source that is read: most pods have one that has none."""
-    return tuple(
-        volume for volume in volumes if any(map(volume.__getattribute__, _sources(volume)))
-    )
+    return tuple(filter(_has_source, volumes))
 
 
-def _sources(volume: Any) -> Iterator[str]:
-    return (name for name in volume.__struct_fields__ if name != "name")
+def _has_source(volume: Any) -> bool:
+    return any(_sources(volume.__class__)(volume))
+
+
+_MESSAGE: Final = attrgetter("message")
+
+
+@cache
+def _sources(kind: Hashable) -> attrgetter[tuple[Any, ...]]:
+    names: tuple[str, ...] = getattr(kind, "__struct_fields__")  # noqa: B009 - a struct
+    return attrgetter(*(name for name in names if name != "name"))
 
 
 def _pod(pod: model.Pod) -> model.Pod:

@@ -19,11 +19,11 @@ from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 
 SUFFIX: Final = ".jsonl.gz"
 _NAME: Final = re.compile(r"([0-9]{6,9})\.jsonl\.gz")
-LEVEL: Final = 6
+LEVEL: Final = 2
 """Level of compression."""
-MODE: Final = 0o640
+MODE: Final = 0o600
 """Mode of the files: names of pods and nodes are not public."""
-FOLDER_MODE: Final = 0o750
+FOLDER_MODE: Final = 0o700
 LONGEST_LINE: Final = 16 << 20
 """Bytes of a line; an object in etcd has 1.5 MiB at most."""
 MOST_BYTES: Final = 8 << 30

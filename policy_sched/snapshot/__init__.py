@@ -1,6 +1,7 @@
-"""Snapshots: all that deciding reads of a cluster, in one compressed file.
+"""Snapshots and recordings of a live cluster: all that deciding reads of it, read from outside.
 
-What is read of a live cluster, or of manifests, is written in the reduced form of `recording`.
+A snapshot is one compressed file, also of manifests; `Following` watches a cluster and has
+`recording` write what changes. Objects have the reduced form of `recording`.
 """
 
 from policy_sched.snapshot.collect import (
@@ -12,3 +13,4 @@ from policy_sched.snapshot.collect import (
     write_names as write_names,
     write_objects as write_objects,
 )
+from policy_sched.snapshot.follow import Following as Following

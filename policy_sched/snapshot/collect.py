@@ -80,7 +80,7 @@ async def collect(
             notes += listed.notes
         advance(1)
     if forbidden:
-        raise ClusterError(_refusal(forbidden))
+        raise ClusterError(refusal("a snapshot", forbidden))
     return Collected(objects, tuple(notes))
 
 
@@ -97,10 +97,11 @@ async def _listed(api: rest.Api, selection: rest.Selection, inputs: Structs) -> 
     return Collected([*listing.items, *partial], notes)
 
 
-def _refusal(errors: Iterable[apimachinery.ApiError]) -> str:
+def refusal(what: str, errors: Iterable[apimachinery.ApiError]) -> str:
+    """Return why a snapshot or a recording cannot be made of a cluster."""
     lines = "\n".join(f"  {error.message}" for error in errors)
     rights = "`policy-sched manifests` prints a ClusterRole with the rights"
-    return f"a snapshot needs to list what decisions read:\n{lines}\n{rights}"
+    return f"{what} needs to list what decisions read:\n{lines}\n{rights}"
 
 
 SUFFIX: Final = ".jsonl.gz"

@@ -15,6 +15,7 @@ from policy_sched.bench import (
     hostile as hostile_benchmark,
     inputs as inputs_benchmark,
     ledger,
+    recording as recording_benchmark,
     reload as reload_benchmark,
     rule_cost as rule_cost_benchmark,
     size,
@@ -178,6 +179,7 @@ def test_every_workload_can_be_named() -> None:
         hostile_benchmark.NAME,
         snapshot_benchmark.NAME,
         inputs_benchmark.NAME,
+        recording_benchmark.NAME,
         ledger.NAME,
         size.NAME,
     }

@@ -37,6 +37,8 @@ NEVER = {
     "policy_sched_audit_decisions_total": "moves where policies are audited: test_audit",
     "policy_sched_audit_skipped_total": "moves where policies are audited: test_audit",
     "policy_sched_decision_log_lost_lines": "moves where the disk is full: test_decision_records",
+    "policy_sched_recording_bytes_total": "moves where traffic is recorded: test_traffic",
+    "policy_sched_recording_lost_lines": "moves where the disk is full: test_traffic",
     "scheduler_resourceclaim_creates_total": "moves where pods claim devices: test_claim_metrics",
     "scheduler_dra_bindingconditions_allocations_total": "as above",
     "scheduler_dra_bindingconditions_wait_duration_seconds": "as above",

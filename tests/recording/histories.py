@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -52,7 +52,7 @@ def random_pod(random: Random, name: str) -> Pod:
         cpu=random.choice(("1", "500m", 2)),
         labels={"app": random.choice("ab"), **({"name": name} if random.random() < 0.3 else {})},
         annotations={
-            key: name
+            key: random.choice(("yes", "no"))
             for key in ("example.com/kept", "acme.com/not", "pv.kubernetes.io/bind-completed")
             if random.random() < 0.4
         },
@@ -133,11 +133,11 @@ def history(random: Random, count: int) -> Iterator[Step]:
         yield Step(time, obj)
 
 
-def follow(state: State, step: Step) -> None:
+def follow(state: State, step: Step, kept: Sequence[str] = ("example.com/kept",)) -> None:
     """Bring a state up to date: reduced objects, without pods that ended."""
     state.pop(place(step.object), None)
     if not step.gone:
-        state.update((place(obj), obj) for obj in reduced([step.object], ("example.com/kept",)))
+        state.update((place(obj), obj) for obj in reduced([step.object], kept))
 
 
 def replayed(events: Iterable[Event], until: int | None = None) -> State:

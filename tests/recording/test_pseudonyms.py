@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.recording.pseudonyms import Pseudonyms
+from policy_sched.recording.pseudonyms import Pseudonyms, _Order
 
 KEY = b"0123456789abcdef"
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -81,8 +81,28 @@ def test_numbers_keep_an_order() -> None:
     """What is taken in the order of names is taken in the order of pseudonyms."""
     names = Pseudonyms(KEY)
     names.number(["c", "a", "b", "default"])
-    assert [names.name(text)[:7] for text in ("a", "b", "c")] == ["n00000-", "n00001-", "n00002-"]
+    assert [names.name(text)[:8] for text in "abc"] == ["n000001-", "n000002-", "n000003-"]
     assert names.name("default") == "default"
+
+
+def test_what_is_forgotten_is_made_again() -> None:
+    """So that a long recording needs no memory for pods that are gone."""
+    names = Pseudonyms(KEY)
+    names.number(["a", "b"])
+    names.derive("web-data", ("web", "data"))
+    before = [names.name(text) for text in ("a", "b", "web-data", "web", "other")]
+    names.forget()
+    assert len(names) == 3
+    assert [names.name(text) for text in ("a", "b", "web-data", "web", "other")] == before
+
+
+@given(texts=st.lists(st.text("abcdef", min_size=1, max_size=4), unique=True, max_size=60))
+def test_an_order_holds_whenever_names_come(texts: list[str]) -> None:
+    """Names that come later are numbered in between."""
+    order = _Order()
+    numbers = {text: order.number(text) for text in texts}
+    assert all(number.isdecimal() for number in numbers.values())
+    assert sorted(texts, key=lambda text: f"n{numbers[text]}-x") == sorted(texts)
 
 
 def test_the_names_can_be_written_down() -> None:

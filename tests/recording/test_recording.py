@@ -31,6 +31,7 @@ from policy_sched.recording.events import (
     PolicyChanged,
     RecordedPolicies,
 )
+from policy_sched.recording.pseudonyms import Pseudonyms, Renaming
 from policy_sched.recording.reading import Recording
 from policy_sched.recording.recorder import DAY, HOUR, LARGEST, PAUSE, Kept, Recorder
 from policy_sched.recording.reduction import reduced
@@ -38,7 +39,7 @@ from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 from tests.recording.histories import BEGAN, State, Step, follow, history, place, replayed
 
-KEPT = Kept(annotations=("example.com/kept",), own={"default-scheduler"})
+KEPT = Kept(annotations=("example.com/kept",))
 
 
 @contextmanager
@@ -248,7 +249,7 @@ CAME = [HEADER, COMPLETE, SPEC, META, POD]
         ([HEADER, COMPLETE, SPEC, META, POD | {"at": -1}], 5, "-1 is no time"),
         ([HEADER, COMPLETE, SPEC, META, POD | {"at": 2**70}], 5, "is no time"),
         ([HEADER, COMPLETE, {"type": "gone", "at": 0, "id": 0}], 3, "there is no object 0"),
-        ([HEADER, COMPLETE, {"type": "end", "at": 1}, COMPLETE], 4, "a line follows the last one"),
+        ([HEADER, COMPLETE, {"type": "end", "at": 1}, COMPLETE], 4, "and one last one"),
         (
             [HEADER, COMPLETE, SPEC | {"spec": {"overhead": {"cpu": "many"}}}],
             3,
@@ -439,12 +440,17 @@ def test_decisions_of_others_are_concluded(tmp_path: Path) -> None:
         policies="abc",
     )
     recorder.decided(ours)
+    waiting = conditions(make_pod("ours", nominated_node_name="n2"), waits | {"message": "0/4"})
+    recorder.put(BEGAN + 9, waiting)
+    own = {"scheduler": "default-scheduler", "policies": "abc"}
+    bound = Decided(time=BEGAN + 10, pod="default/ours", node="n2", **own)
+    recorder.decided(bound)
     recorder.put(BEGAN + 10, make_pod("ours", node_name="n2"))
     recorder.close(BEGAN + 10)
     decided = [e for e in Recording.open(path).events() if isinstance(e, Decided)]
     head = {"pod": "default/p", "uid": "default/p", "scheduler": "other"}
     told = {"reason": "Unschedulable", **head}
-    assert decided[:-1] == [
+    assert decided[:-2] == [
         Decided(time=BEGAN + 1, message="0/3 nodes are available", **told),
         Decided(time=BEGAN + 2, message="0/4 nodes are available", **told),
         Decided(time=BEGAN + 3, nominated_node="n1", **head),
@@ -452,9 +458,8 @@ def test_decisions_of_others_are_concluded(tmp_path: Path) -> None:
         Decided(time=BEGAN + 4, node="n1", **head),
         Decided(time=BEGAN + 5, reason="EvictionByEvictionAPI", evicted=True, **head),
     ]
-    assert decided[-1].uid == "default/ours"
-    assert decided[-1].victims == ("default/p",)
-    assert decided[-1].policies == "abc"
+    named = [msgspec.structs.replace(one, uid="default/ours") for one in (ours, bound)]
+    assert decided[-2:] == named
 
 
 def test_policies_are_kept_by_their_hash(tmp_path: Path) -> None:
@@ -499,8 +504,50 @@ def test_a_bound_pod_is_a_short_line(tmp_path: Path) -> None:
     assert max(map(len, bound)) < 90
     assert sum(b'"type":"spec"' in line for line in lines) == 1
     assert not any(b"beat" in line for line in lines)
-    assert len(lines) == 1 + 2 + 2 + 9 + 9 + 1
+    assert len(lines) == 1 + 2 + 2 + 9 + 9 + 9 + 1
     shutil.rmtree(path)
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Yield all texts and keys in plain data."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from names_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from names_in(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+@given(seed=SEEDS)
+@settings(max_examples=scaled(60))
+def test_pseudonyms_hide_every_name_all_along(seed: int) -> None:
+    """And tell the same story: what is read is what was told, with pseudonyms."""
+    random = Random(seed)
+    steps = list(history(random, 40))
+    at_first = [*{place(one.object): one.object for one in history(random, 5)}.values()]
+    renaming = Renaming(Pseudonyms(b"0123456789abcdef"))
+    with folder() as path:
+        recorder = Recorder(path, Kept(renamed=renaming), largest=900)
+        recorder.begin(BEGAN, at_first)
+        state: State = {}
+        for step in [*(Step(BEGAN, obj) for obj in at_first), *steps]:
+            if step.gone:
+                recorder.remove(step.time, step.object)
+            else:
+                recorder.put(step.time, step.object)
+            follow(state, step, ())
+        recorder.close(steps[-1].time)
+        told = {word for file in path.glob("*.gz") for word in names_in(texts(file))}
+        read = replayed(Recording.open(path).events())
+    hidden = {f"o{number}" for number in range(4)} | {"prod", "app", "zone", "x", "y", "n0", "n1"}
+    hidden |= {f"o{number}-{other}" for number in range(4) for other in range(4)} | {"pv", "r", "u"}
+    assert not told & hidden
+    assert not any("example/app" in word or "kube-api-access" in word for word in told)
+    expected = renaming(list(state.values()))
+    assert read == {place(obj): obj for obj in expected}
 
 
 @given(seed=SEEDS)

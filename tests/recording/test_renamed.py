@@ -18,7 +18,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.policytest.scenario import Scenario, load_scenarios
 from policy_sched.profiles.build.pipeline import CompiledPlan
-from policy_sched.recording.pseudonyms import Pseudonyms, _Renaming, renamed
+from policy_sched.recording.pseudonyms import Pseudonyms, _Order, _Rewriting, renamed
 from policy_sched.recording.reduction import TAKEN, reduced
 from policy_sched.scheduler.setup.factory import EPOCH, assemble, load_cluster, read
 from policy_sched.simulate.one_shot import run_queue
@@ -192,7 +192,7 @@ def texts(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize("kind", TAKEN, ids=lambda kind: kind.__name__)
 def test_every_text_is_known_as_a_name_or_a_word(kind: type[ApiObject]) -> None:
     """A new field of a struct cannot be written as it is by mistake."""
-    assert callable(_Renaming(Pseudonyms(KEY), {}).of(kind))
+    assert callable(_Rewriting(Pseudonyms(KEY), _Order()).of(kind))
 
 
 def test_no_name_is_left(tmp_path: Path) -> None:

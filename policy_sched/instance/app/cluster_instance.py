@@ -18,7 +18,7 @@ Deadlines use a clock that does not jump when the wall clock is set (`SteadyCloc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -39,7 +39,7 @@ from policy_sched.instance.app.polled_inputs import PollFailed
 from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
-from policy_sched.model import CustomObject, Kind, Node, Pod, PodInfo
+from policy_sched.model import ApiObject, CustomObject, Kind, Node, Pod, PodInfo
 from policy_sched.plugins.rules import Answer
 from policy_sched.profiles.build import (
     CompiledPlan,
@@ -171,7 +171,10 @@ class ClusterInstance(Instance):
     def _selections(self) -> tuple[rest.Selection, ...]:
         """Return what the policies in force read."""
         plans = self.reloader.store.current.plans
-        *first, pods = cache.selections_of(kinds_read(plans))
+        read = kinds_read(plans)
+        if self.traffic is not None:
+            read |= {selection.kind for selection in cache.READ}
+        *first, pods = cache.selections_of(read)
         served = (self._served.get(kind) for kind in _declared(plans))
         return (*first, *(selection for selection in served if selection is not None), pods)
 
@@ -386,6 +389,8 @@ class ClusterInstance(Instance):
                 observability.INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count
             )
             self.log.write(observability.INFO, "Handlers synced")
+            if self.traffic is not None:
+                self.traffic.begin()
 
     @property
     def stopped(self) -> bool:
@@ -398,6 +403,18 @@ class ClusterInstance(Instance):
     def pods(self) -> Iterable[Pod]:
         """Return the cluster's pods that have not ended, from the informers' cache."""
         return list(self.informers.objects(POD))
+
+    def _everything(self) -> Iterator[ApiObject]:
+        """Yield all objects of the cluster that are known."""
+        for reflector in self.informers.reflectors:
+            yield from reflector.mirror
+        for answer in self.polls.last.values():
+            yield from answer.objects
+
+    def record_traffic(self, folder: str, annotations: Collection[str] = ()) -> None:
+        """Record as above; what other policies would read is followed, too."""
+        super().record_traffic(folder, annotations)
+        self.informers.begin(self._selections())
 
     async def look(self) -> Seen:
         """List nodes and pods, without the limits of the scheduler's own requests."""
@@ -544,6 +561,8 @@ class ClusterInstance(Instance):
         start = metrics.timer()
         events = object_changed(self.scheduler, change.old, change.new)
         metrics.happened(events, metrics.timer() - start)
+        if self.traffic is not None:
+            self.traffic.changed(change.object, gone=change.new is None)
         if change.new is None and isinstance(change.old, Pod):
             self.log.failures.pop(PodInfo.of(change.old).key, None)
         if self.log.verbosity.level >= observability.STEPS:

@@ -7,8 +7,8 @@ the cluster and its API continue; the scheduler applies their changes afterwards
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -45,6 +45,9 @@ from policy_sched.profiles.reload import (
 from policy_sched.scheduler import ClusterChange, Scheduler, object_changed
 from policy_sched.scheduler.setup import ENDED
 
+if TYPE_CHECKING:
+    from policy_sched.instance.app.traffic import RecordingThread
+
 
 class Informer:
     """The scheduler's informers: one watch of all kinds. ``metrics`` measure the handlers."""
@@ -63,6 +66,7 @@ class Informer:
         """What is called when an object of a kind has changed, by the kind as it is stored."""
         self._inputs: dict[Kind, tuple[Kind, ...]] = {}
         """By kind as it is stored, the kinds that inputs of policies declare."""
+        self.traffic: RecordingThread | None = None
 
     def follow(
         self, kinds: Collection[Kind], structs: Mapping[Kind, type[ApiObject]] = NO_STRUCTS
@@ -141,6 +145,8 @@ class Informer:
                 events += self._input_changed(change.new, kind, gone=gone)
             return events
         old = self._known.get(key)
+        if self.traffic is not None and change.type != DELETED:
+            self.traffic.changed(new)
         if change.type == DELETED:
             self._known.pop(key, None)
             return self._gone(new)
@@ -160,6 +166,8 @@ class Informer:
         return read
 
     def _gone(self, old: ApiObject) -> ClusterChange:
+        if self.traffic is not None:
+            self.traffic.changed(old, gone=True)
         return object_changed(self._scheduler, old, None)
 
     def _keys(self, stored: Stored) -> list[tuple[Kind, Key]]:
@@ -175,7 +183,13 @@ class Informer:
         new = custom_of_json(stored.raw)
         new.api_version, new.kind = kind
         self._known[key] = new
+        if self.traffic is not None:
+            self.traffic.changed(new)
         return object_changed(self._scheduler, old, new)
+
+    def objects(self) -> Iterable[ApiObject]:
+        """Return the objects that the scheduler knows."""
+        return self._known.values()
 
 
 def _ignore() -> None:
@@ -338,6 +352,19 @@ class EmbeddedInstance(Instance):
         if self._definitions_seen != self.cluster.store.custom.version:
             self._definitions_seen = self.cluster.store.custom.version
             self.schemas.look()
+        if self.traffic is not None and not self.traffic.begun and not self.feed.behind:
+            self.traffic.begin()
+
+    def _everything(self) -> Iterator[ApiObject]:
+        """Yield all objects of the cluster that are known."""
+        yield from self.feed.objects()
+        for answer in self.polls.last.values():
+            yield from answer.objects
+
+    def record_traffic(self, folder: str, annotations: Collection[str] = ()) -> None:
+        """Record as above."""
+        super().record_traffic(folder, annotations)
+        self.feed.traffic = self.traffic
 
     def _cluster_wakeup(self) -> int | None:
         return self.cluster.next_wakeup()

@@ -43,9 +43,9 @@ from policy_sched.instance.app.published_quotas import PublishedQuotas, StatusPa
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
-from policy_sched.model import DEFAULT_SCHEDULER, Kind, Pod, PodInfo, QueueState
+from policy_sched.model import DEFAULT_SCHEDULER, ApiObject, Kind, Pod, PodInfo, QueueState
 from policy_sched.plugins.rules import Answer, inputs_of, kind_of_input
-from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_names
+from policy_sched.profiles.build import CompiledPlan, declared_inputs, declared_kinds, policy_names
 from policy_sched.profiles.models import POLICY_API_VERSION, POLICY_KIND, KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
@@ -64,6 +64,7 @@ from policy_sched.scheduler.setup import ENDED, Reloader, assemble_with_assembly
 
 if TYPE_CHECKING:
     from policy_sched.instance.app.audit import Audits
+    from policy_sched.instance.app.traffic import RecordingThread
 
 T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupDecision | None
@@ -223,6 +224,8 @@ class Instance(ABC):
         )
         self.evictions = PolicyEvictions(self.scheduler, self._may_evict, self._evicted)
         self._decisions: observability.DecisionRecorder | None = None
+        self.traffic: RecordingThread | None = None
+        """What records what comes, goes and is decided, if that is wanted."""
         self._unpublished: set[str] = set()
         """The inputs of whose objects the last one could not be written."""
         self.slice = inf
@@ -362,6 +365,41 @@ class Instance(ABC):
     async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
         """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
 
+    def record_traffic(self, folder: str, annotations: Collection[str] = ()) -> None:
+        """Record what comes, goes and is decided, once the cluster is read.
+
+        ``annotations``: further ones that are kept. Raises PolicySchedError or OSError where
+        nothing can be recorded.
+        """
+        from policy_sched.instance.app.traffic import RecordingThread  # noqa: PLC0415 - as audits
+
+        thread = self.traffic = RecordingThread.into(
+            folder, annotations, self.now, self._everything, self._recording_trouble
+        )
+        self._record_policies()
+        observers = self.scheduler.observers
+        observers.decided.append(thread.decided)
+        observers.group_decided.append(thread.group_decided)
+
+    @abstractmethod
+    def _everything(self) -> Iterator[ApiObject]:
+        """Yield all objects of the cluster that are known."""
+
+    def _record_policies(self) -> None:
+        """Record the policies in force, and from now on the objects of their inputs."""
+        if self.traffic is None:
+            return
+        store = self.reloader.store
+        kinds = frozenset(declared_kinds(store.current.plans, polled=True))
+        self.traffic.policies(store.files, store.current.content_hash, kinds)
+
+    def _recording_trouble(self, reason: str) -> None:
+        if reason:
+            text = "Failed to write the recording"
+            self.log.write(observability.WARNING, text, error=reason)
+        else:
+            self.log.write(observability.INFO, "The recording goes on")
+
     def _audit(self) -> None:
         """Evaluate audited policies beside what decides, from the first that there is on."""
         assembly = self.reloader.assembly
@@ -378,9 +416,11 @@ class Instance(ABC):
         )
 
     def close(self) -> None:
-        """Close the cluster, the connections to extenders, and the decision log."""
+        """Close the cluster, the connections to extenders, and what is written of decisions."""
         if self._decisions is not None:
             self._decisions.close()
+        if self.traffic is not None:
+            self.traffic.close()
         for extender in self.scheduler.handle.extenders:
             extender.close()
 
@@ -565,6 +605,7 @@ class Instance(ABC):
             self.log.write("warning", text, settings=list(reload.restart))
         if reload.result is ReloadResult.LOADED:
             self._audit()
+            self._record_policies()
             changes = reload.changes
             self._adopt(changes.added)
             if changes.gone:
@@ -647,6 +688,9 @@ class Instance(ABC):
         families = self.metrics.policies
         if self._decisions is not None:
             families.decision_log_lost_lines.values[()] = self._decisions.lost
+        if self.traffic is not None:
+            families.recording_bytes_total.values[()] = self.traffic.recorder.size
+            families.recording_lost_lines.values[()] = self.traffic.lost
         families.input_objects.replace({(name,): there for name, (there, _) in counts.items()})
         differences = self.schemas.counts().items()
         families.input_schema_differences.replace({(name,): count for name, count in differences})
@@ -724,8 +768,12 @@ class Instance(ABC):
             for item in answer.objects:
                 key = item.metadata.namespace, item.metadata.name
                 object_changed(self.scheduler, before.pop(key, None), item)
+                if self.traffic is not None:
+                    self.traffic.changed(item)
             for gone in before.values():
                 object_changed(self.scheduler, gone, None)
+                if self.traffic is not None:
+                    self.traffic.changed(gone, gone=True)
             self.inputs.set_root(answer.input.identity, answer.root)
 
     def _drop_polled(self, inputs: Iterable[Input]) -> None:

@@ -59,6 +59,8 @@ class PolicyMetrics(Families, table="policies"):
     audit_decisions_total: NumberFamily
     audit_skipped_total: NumberFamily
     decision_log_lost_lines: NumberFamily
+    recording_bytes_total: NumberFamily
+    recording_lost_lines: NumberFamily
     build_info: NumberFamily
 
     def __init__(self) -> None:

@@ -1,0 +1,275 @@
+"""Recording of an instance's traffic: told in the event loop, written by a thread.
+
+Theory of operation. The event loop appends what changed, or was decided, with its time to a queue,
+which takes a microsecond; a thread compares, compresses and writes what has come, once a second.
+Objects are never changed in place, so the thread needs no lock, and the loop never waits for it. A
+disk that hangs lets the queue grow up to a bound; beyond it changes are missed and counted, and
+once the thread has caught up it is given all objects anew.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from enum import Enum, auto
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.instance.app.worker import GIVE_WAY
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
+from policy_sched.model import ApiObject, Kind
+from policy_sched.profiles.load import with_schemas
+from policy_sched.profiles.reload import PolicyFiles
+from policy_sched.recording import Decided, Kept, RecordedPolicies, Recorder
+from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Preempt
+from policy_sched.source import read_bytes
+
+MOST_WAITING: Final = 200_000
+"""Changes that wait to be written."""
+EVERY: Final = 1.0
+"""Seconds between two writes."""
+LAST_WORDS: Final = 10.0
+"""Seconds in which the rest is written at the end."""
+
+
+class _Told(Enum):
+    """What the thread is told of."""
+
+    OBJECT = auto()
+    GONE = auto()
+    DECIDED = auto()
+    POLICIES = auto()
+    BEGIN = auto()
+    REPLACE = auto()
+
+
+class RecordingThread:
+    """Feeds a recorder, from `begin` on.
+
+    ``now``: ns since 1970; ``everything`` returns all objects that are there; ``trouble`` is called
+    in the loop's thread with the reason why nothing is written, and with "" when it goes on.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        now: Callable[[], int],
+        everything: Callable[[], Iterable[ApiObject]],
+        trouble: Callable[[str], None],
+        most: int = MOST_WAITING,
+    ) -> None:
+        self.recorder = recorder
+        self.begun = False
+        self.content_hash = ""
+        """Of the policies in force."""
+        self._missed = 0
+        self._now, self._everything, self._most = now, everything, most
+        self._tell_trouble = trouble
+        self._troubles: deque[str] = deque()
+        recorder.trouble = self._troubles.append
+        self._told: deque[tuple[_Told, int, Any]] = deque()
+        self._behind = False
+        """Whether the recorder misses changes until all before are written."""
+        self._woken = False
+        self._something, self._end = Event(), Event()
+        # A daemon: a disk that hangs does not keep the process from ending.
+        self._thread = Thread(target=self._run, name="recording", daemon=True)
+
+    @classmethod
+    def into(
+        cls,
+        folder: str,
+        annotations: Collection[str],
+        now: Callable[[], int],
+        everything: Callable[[], Iterable[ApiObject]],
+        trouble: Callable[[str], None],
+    ) -> RecordingThread:
+        """Record into a folder; ``annotations``: further ones that are kept.
+
+        Raises PolicySchedError or OSError where nothing can be recorded.
+        """
+        return cls(Recorder(folder, Kept(annotations)), now, everything, trouble)
+
+    @property
+    def lost(self) -> int:
+        """Lines that are not written."""
+        return self.recorder.lost + self._missed
+
+    # In the event loop.
+
+    def begin(self) -> None:
+        """Begin with a snapshot of what is there."""
+        self.begun = True
+        sys.setswitchinterval(GIVE_WAY)  # else the loop waits for the thread's turns
+        self._tell(_Told.BEGIN, [*self._everything()])
+        self._thread.start()
+
+    def policies(self, files: PolicyFiles, content_hash: str, inputs: Collection[Kind]) -> None:
+        """Tell of the policies in force, and which kinds are their inputs, whole."""
+        self.content_hash = content_hash
+        self.recorder.kept = replace(self.recorder.kept, inputs=inputs)
+        try:
+            policies = recorded_policies(files, content_hash)
+        except OSError as error:
+            self._tell_trouble(f"the policies cannot be read: {error}")
+        else:
+            self._told.append((_Told.POLICIES, self._now(), policies))
+
+    def changed(self, obj: ApiObject, *, gone: bool = False) -> None:
+        """Tell of an object that came or changed, or was deleted."""
+        if self.begun:
+            self._tell(_Told.GONE if gone else _Told.OBJECT, obj)
+
+    def decided(self, attempt: Attempt, decision: Decision, _start: float) -> None:
+        """Tell of a decision, as an observer of the scheduler."""
+        if self.begun:
+            self._tell(_Told.DECIDED, self._decision(attempt, decision))
+
+    def group_decided(self, decision: GroupDecision, start: float) -> None:
+        """Tell of the decisions about a group's pods, as an observer of the scheduler."""
+        for member in decision.members:
+            self.decided(member.attempt, member.decision, start)
+
+    def close(self) -> None:
+        """Write the rest."""
+        self._end.set()
+        self._something.set()
+        if self.begun:
+            self._thread.join(LAST_WORDS)
+        else:
+            self.recorder.close(self._now())
+        self._say()
+
+    def _tell(self, what: _Told, about: Any) -> None:
+        told = self._told
+        if self._behind or len(told) >= self._most:
+            self._behind = bool(told)
+            if self._behind:
+                self._missed += 1
+                return
+            what, about = _Told.REPLACE, (self._missed, [*self._everything()])
+            self._missed = 0
+        told.append((what, self._now(), about))
+        if not self._woken:
+            self._woken = True
+            self._something.set()
+        if self._troubles:
+            self._say()
+
+    def _say(self) -> None:
+        while self._troubles:
+            self._tell_trouble(self._troubles.popleft())
+
+    def _decision(self, attempt: Attempt, decision: Decision) -> Decided:
+        pod, scheduler = attempt.queued.info, attempt.profile.pipeline.scheduler_name
+        if isinstance(decision, Bind):
+            return Decided(
+                time=self._now(),
+                pod=pod.key,
+                scheduler=scheduler,
+                policies=self.content_hash,
+                node=decision.node,
+            )
+        node, victims = "", tuple[str, ...]()
+        if isinstance(decision, Preempt):
+            node, victims = decision.node, tuple(sorted(v.key for v in decision.victims))
+        return Decided(
+            time=self._now(),
+            pod=pod.key,
+            scheduler=scheduler,
+            policies=self.content_hash,
+            nominated_node=node,
+            reason=_REJECTED if decision.status.rejected else _FAILED,
+            message=decision.message,
+            victims=victims,
+        )
+
+    # In the thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._end.is_set():
+                self._something.wait()
+                self._something.clear()
+                self._end.wait(EVERY)
+                self._woken = False
+                self._take()
+            self._take()
+            self.recorder.close(self._now())
+        except Exception as error:  # noqa: BLE001 - scheduling goes on without a recording
+            self._troubles.append(f"{self.recorder.folder}: {error!r}; the recording ends")
+
+    def _take(self) -> None:
+        """Write what has come by now."""
+        recorder, told = self.recorder, self._told
+        for _ in range(len(told)):
+            what, time, about = told.popleft()
+            if what is _Told.OBJECT:
+                recorder.put(time, about)
+            elif what is _Told.GONE:
+                recorder.remove(time, about)
+            elif what is _Told.DECIDED:
+                recorder.decided(about)
+            elif what is _Told.POLICIES:
+                recorder.policies(time, about)
+            elif what is _Told.BEGIN:
+                with suppress(OSError):  # it was told, and is tried again
+                    recorder.begin(time, about)
+            else:
+                recorder.replace(time, about[1], about[0])
+        recorder.flush(self._now())
+
+
+_REJECTED: Final = "Unschedulable"
+_FAILED: Final = "SchedulerError"
+"""Reasons of the condition PodScheduled."""
+
+
+def recorded_policies(files: PolicyFiles, content_hash: str) -> RecordedPolicies:
+    """Return the texts of a configuration and policies, with the schemas that they name.
+
+    Policies that are objects of the cluster become files of a directory, after the others. Shipped
+    policies that a configuration names are not among them: each installation has its own.
+    Raises OSError.
+    """
+    texts: dict[str, str] = {}
+    config = ""
+    if isinstance(files.config, str):
+        config = f"config/{Path(files.config).name}"
+        texts[config] = _text(Path(files.config))
+    elif files.config is not None:
+        config = "config/config.json"
+        texts[config] = msgspec.json.encode(files.config).decode()
+    given = []
+    for number, path in enumerate(map(Path, files.policies)):
+        parts = [part.absolute() for part in with_schemas(path)]
+        root = path.absolute()
+        if not path.is_dir():
+            root = Path(os.path.commonpath([part.parent for part in parts]))
+        for part in parts:
+            texts[f"{number}/{part.relative_to(root)}"] = _text(part)
+        own = "" if path.is_dir() else f"/{path.absolute().relative_to(root)}"
+        given.append(f"{number}{own}")
+    for applied in files.objects:  # JSON is YAML
+        texts[f"objects/{applied.name}.yaml"] = applied.raw.decode("utf-8", "replace")
+    if files.objects:
+        given.append("objects")
+    return RecordedPolicies(
+        content_hash,
+        config,
+        tuple(given),
+        texts,
+        dict(files.feature_gates),
+        0 if files.max_cost_limit == MAX_ANNOTATED_COST else files.max_cost_limit,
+    )
+
+
+def _text(path: Path) -> str:
+    return read_bytes(str(path)).decode("utf-8", "replace")
