@@ -2,8 +2,9 @@
 
 Pods come at a steady rate, each of one of some hundred owners, are decided and bound, run after two
 seconds, and are deleted after ten minutes. Each state is decoded from JSON of its own, as informers
-do it, so that nothing is equal by being the same object. The time of writing is that of the calls
-of the recorder, compression included; that of reading has everything.
+do it, so that nothing is equal by being the same object, and is held until the pod has gone, as
+informers do, too. The time of writing is that of the calls of the recorder, compression included;
+that of reading has everything.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import heapq
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -32,6 +34,8 @@ RATE: Final = 10
 OWNERS: Final = 300
 LIFE: Final = 600 * model.SECOND
 BEGAN: Final = 1_790_000_000 * model.SECOND
+_HELD: Final = 60 * model.SECOND
+"""Nanoseconds for which objects are held after their pod has gone."""
 _BATCH: Final = 2_000
 """Events that are made, and then recorded, at a time."""
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -73,12 +77,16 @@ def run_recording(nodes: int, pods: int) -> RecordingFigures:
         recorder.begin(BEGAN, map(_node, range(nodes)))
         snapshot, spent, last = recorder.size, 0.0, BEGAN
         batch: list[tuple[int, object]] = []
+        held: deque[tuple[int, object]] = deque()
         for event in _history(random, nodes, pods):
             batch.append(event)
             if len(batch) == _BATCH:
                 spent += _record(recorder, batch)
                 last = batch[-1][0]
+                held.extend(batch)
                 batch.clear()
+                while held and held[0][0] < last - LIFE - _HELD:
+                    held.popleft()
         spent += _record(recorder, batch)
         last = batch[-1][0] if batch else last
         begin = time.process_time()
@@ -165,6 +173,7 @@ def _stages(random: Random, nodes: int, come: int) -> Iterator[tuple[int, bytes]
         "metadata": {
             "name": f"{app}-{suffix}",
             "namespace": f"team-{owner % 40}",
+            "generation": 1,
             "uid": str(uuid.UUID(int=random.getrandbits(128))),
             "creationTimestamp": _second(come),
             "labels": {"app": app, "pod-template-hash": f"{owner:08x}"},

@@ -317,11 +317,14 @@ class Recorder:
         if before.owner_references != after.owner_references:
             found["metadata.ownerReferences"] = after.owner_references
         spec, node = old.spec, new.spec.node_name
-        if spec.node_name != node:  # mostly nothing else has changed
+        if spec.node_name != node:
             found["spec.nodeName"] = node
-            spec = replace(spec, node_name=node)
-        if spec != new.spec:
-            find_differences(spec, new.spec, _POD_FORMS, "spec.", found)
+        # An API server of 1.33 or later gives each other spec another generation (KEP-5067).
+        if not after.generation or after.generation != before.generation:
+            if spec.node_name != node:
+                spec = replace(spec, node_name=node)
+            if spec != new.spec:
+                find_differences(spec, new.spec, _POD_FORMS, "spec.", found)
         find_differences(old.status, new.status, _POD_FORMS, "status.", found)
         return found
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -70,6 +71,9 @@ def random_pod(random: Random, name: str) -> Pod:
         ][: random.randrange(3)],
     )
     given = msgspec.to_builtins(pod)
+    if random.random() < 0.7:  # as new API servers do
+        spec = {k: v for k, v in given["spec"].items() if k != "nodeName"}
+        given["metadata"]["generation"] = 1 + crc32(msgspec.json.encode(spec))
     given["status"]["conditions"] = random.sample(CONDITIONS, random.randrange(4))
     if random.random() < 0.2:
         given["metadata"]["deletionTimestamp"] = "2026-01-03T00:00:00Z"
