@@ -26,7 +26,6 @@ from policy_sched.recording import (
     Decided,
     Deleted,
     Event,
-    Kept,
     Modified,
     PolicyChanged,
     RecordedPolicies,
@@ -345,7 +344,7 @@ def recorded(nodes: int, seconds: int, rate: float = 1.0, seed: int = 0) -> list
 
 def write(events: list[Event], folder: Path, end: int) -> None:
     """Write events as a recording, with the configuration that decided."""
-    recorder = Recorder(folder, Kept(own={"default-scheduler", "packing"}))
+    recorder = Recorder(folder)
     objects, later = at_start(iter(events))
     first, *_ = events
     assert isinstance(first, PolicyChanged)
