@@ -21,6 +21,13 @@ from policy_sched.recording.events import Added, Decided, Deleted, Modified, Pol
 from policy_sched.recording.reading import Recording
 from policy_sched.recording.recorder import Recorder
 from policy_sched.testing import FakeClock, make_node, make_pod
+from tests.instance.app.test_cluster_instance import (
+    World as Served,
+    acted,
+    node,
+    pod as waiting,
+    until,
+)
 from tests.instance.app.test_embedded_instance import NODES, World, pod
 from tests.profiles.policy_texts import config, write
 
@@ -60,6 +67,33 @@ def test_an_embedded_cluster_is_recorded(tmp_path: Path) -> None:
     assert (tmp_path / "traffic" / "000001.jsonl.gz").stat().st_mode & 0o777 == 0o600
     assert "policy_sched_recording_lost_lines 0.0" in instance.metrics.text()
     assert "policy_sched_recording_bytes_total 0.0" not in instance.metrics.text()
+
+
+def test_a_live_cluster_is_recorded(tmp_path: Path) -> None:
+    """Our own bindings once, and what other policies would read of the cluster, too."""
+
+    hashes: list[str] = []
+
+    async def play(served: Served) -> None:
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+        served.apply(node("a"), budget | {"metadata": {"name": "b", "namespace": "default"}})
+        async with served.served(), served.scheduler() as instance:
+            instance.record_traffic(str(tmp_path / "traffic"), ["example.com/kept"])
+            await until(lambda: instance.ready)
+            served.apply(waiting("p"))
+            await until(lambda: served.bound() == {"p": "a"})
+            seen = instance.informers.reflectors[-1].mirror
+            await until(lambda: [pod for pod in seen if pod.spec.node_name])
+            await until(lambda: not instance.informers.behind)
+            instance.close()
+            hashes.append(instance.reloader.store.current.content_hash)
+
+    acted(play)
+    events = list(Recording.open(tmp_path / "traffic").events())
+    (bound,) = [event for event in events if isinstance(event, Decided)]
+    assert (bound.pod, bound.node, bound.policies) == ("default/p", "a", *hashes)
+    kinds = {event.object.kind for event in events if isinstance(event, Added)}
+    assert {"Node", "Pod", "Namespace", "PodDisruptionBudget"} <= kinds
 
 
 def test_recorded_policies_are_complete(tmp_path: Path) -> None:
