@@ -41,7 +41,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.instance import app, observability
 from policy_sched.instance.app import SHARE
 from policy_sched.instance.observability import Write, measured_loop
-from policy_sched.profiles.reload import CompilerProcess
+from policy_sched.profiles.reload import CompilerProcess, PolicyFiles
 
 if TYPE_CHECKING:
     from policy_sched.instance.app import EmbeddedInstance
@@ -126,6 +126,33 @@ class RecordFlags:
         return self
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class RolloutFlags:
+    """Flags of ``run`` about rollouts.
+
+    Parameters
+    ----------
+    rollout
+        A file with a Rollout: changed policies come in force by its steps. It may also be among
+        the files of --policies.
+    rollout_state
+        A file in which the state of a rollout is kept, so that a process that starts again goes on
+        in its step. Without it the state is in an annotation of the lease, with --data in
+        FILE-rollout, and otherwise only in memory.
+    """
+
+    rollout: str | None = None
+    rollout_state: str | None = None
+
+    def of(self, files: PolicyFiles, *, shadow: bool) -> PolicyFiles:
+        """Return files with the rollout. Raises ClusterError or OSError for what cannot be."""
+        if shadow and (self.rollout or self.rollout_state):
+            raise ClusterError("--rollout is for decisions that are carried out, not for --shadow")
+        require_files([self.rollout] if self.rollout else [])
+        return replace(files, rollout=self.rollout, keeps_texts=not shadow)
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The parsed command line. ``kubeconfig`` is None for the embedded cluster."""
@@ -139,6 +166,7 @@ class RunOptions:
     console: Listen | None = None
     decisions: DecisionLogFlags = DecisionLogFlags()
     record: RecordFlags = RecordFlags()
+    rollouts: RolloutFlags = RolloutFlags()
 
 
 def run(  # noqa: PLR0913  # the options of the verb
@@ -157,6 +185,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     decisions: DecisionLogFlags | None = None,
     objects: PolicyObjectsFlags | None = None,
     recording: RecordFlags | None = None,
+    rollouts: RolloutFlags | None = None,
 ) -> int:
     """Schedule continuously, on an embedded cluster or on that of a kubeconfig.
 
@@ -197,6 +226,8 @@ def run(  # noqa: PLR0913  # the options of the verb
     overrides.check_read(shadow=watching is not None)
     beside = endpoint.wanted(remote=kubeconfig is not None)
     selector = (objects or PolicyObjectsFlags()).selector
+    rollouts = rollouts or RolloutFlags()
+    files = rollouts.of(files, shadow=watching is not None)
     options = RunOptions(
         app.Sources(files, cluster, data, seed, api.controllers, selector),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
@@ -207,6 +238,7 @@ def run(  # noqa: PLR0913  # the options of the verb
         (pages or ConsoleFlags()).listen(),
         (decisions or DecisionLogFlags()).checked(shadow=watching is not None),
         (recording or RecordFlags()).checked(shadow=watching is not None),
+        rollouts,
     )
     return _ended(options)
 
@@ -263,6 +295,7 @@ def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | app.Clust
         )
     if options.decisions.decision_log is not None:
         instance.record_decisions(options.decisions.decision_log, options.decisions.masked)
+    instance.rollout_state = options.rollouts.rollout_state
     instance.audit_share = options.decisions.audit_share
     if options.record.record is not None:
         instance.record_traffic(options.record.record, options.record.record_annotation)

@@ -18,6 +18,7 @@ from policy_sched.cli.options.kubeconfig import ShadowFlags, shadow_options
         (["--decision-log", "x", "--decision-log-mask", "labels."], "labels.: unknown; one of"),
         (["--decision-log", "/dev/null/x"], "/dev/null/x: Not a directory"),
         (["--audit-share", "1.5"], "--audit-share 1.5: must be between 0 and 1"),
+        (["--shadow", "--kubeconfig", "k", "--rollout", "x"], "not for --shadow"),
         (["--shadow", "--kubeconfig", "k", "--decision-log", "x"], "use --shadow-log"),
     ],
 )

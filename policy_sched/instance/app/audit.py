@@ -67,6 +67,14 @@ class Verdict(msgspec.Struct, frozen=True):
     why: str = ""
 
 
+Told = Callable[[str, Decision, Verdict, float], None]
+"""Is told of what is audited, the decision, the verdict, and the seconds that it took."""
+
+
+def _nobody(_policy: str, _decision: Decision, _verdict: Verdict, _seconds: float) -> None:
+    """Nobody is told."""
+
+
 class Example(msgspec.Struct, frozen=True, omit_defaults=True):
     """A decision that would have been another one; ``time``: seconds since 1970."""
 
@@ -103,9 +111,8 @@ class Share:
 class Audits:
     """Evaluates what is audited beside what decides, from now on.
 
-    ``share`` returns the part of the time that may be taken. ``counts`` of ``families``: by
-    profile, policy and result. ``log``: is told what would have been different. ``now``: ns since
-    1970.
+    ``share`` returns the part of the time that may be taken, ``told`` is told of each verdict.
+    ``families`` count by profile, policy and result. ``log`` gets what would have been different.
     """
 
     def __init__(
@@ -115,6 +122,7 @@ class Audits:
         families: observability.PolicyMetrics,
         log: observability.DecisionLog,
         share: Callable[[], float],
+        told: Told = _nobody,
     ) -> None:
         self._scheduler = scheduler
         self._audited = audited
@@ -122,6 +130,7 @@ class Audits:
         self._reasons = families.audit_skipped_total.values
         self._log = log
         self._share = share
+        self._told = told
         self._spent = Share(scheduler.observers.timer())
         self._examples: dict[tuple[str, str], deque[Example]] = {}
         scheduler.observers.decided.append(self._decided)
@@ -144,6 +153,13 @@ class Audits:
                 )
         return {"share": self._share(), "audits": listed}
 
+    def examples(self, policy: str) -> list[Example]:
+        """Return the last differences of what is called so, in all profiles."""
+        kept = [
+            each for (_, name), some in self._examples.items() if name == policy for each in some
+        ]
+        return sorted(kept, key=lambda each: each.time)[-EXAMPLES:]
+
     def _group_decided(self, decision: GroupDecision, _start: float) -> None:
         for member in decision.members:
             for policy in self._audited(member.attempt.queued.info.scheduler_name):
@@ -151,7 +167,7 @@ class Audits:
 
     def _decided(self, attempt: Attempt, decision: Decision, _start: float) -> None:
         audited = self._audited(attempt.queued.info.scheduler_name)
-        if not audited or _is_made_again(attempt, self._scheduler):
+        if not audited or is_made_again(attempt, self._scheduler):
             return
         timer, node = self._scheduler.observers.timer, getattr(decision, "node", "")
         start = timer()
@@ -159,9 +175,10 @@ class Audits:
         if not why and not self._spent.is_left(self._share(), start):
             why = "share"
         for policy, profile in audited.items():
-            verdict = Verdict(SKIPPED, why=why)
+            verdict, began = Verdict(SKIPPED, why=why), timer()
             if not why:
                 verdict = judged(self._scheduler, attempt, decision, profile)
+            self._told(policy, decision, verdict, timer() - began)
             self._count(attempt, policy, verdict, node)
         if not why:
             self._spent.spend(timer() - start)
@@ -189,7 +206,7 @@ def _of(values: Mapping[tuple[str, ...], float], key: tuple[str, str]) -> dict[s
     return {last: int(n) for (*first, last), n in sorted(values.items()) if (*first,) == key}
 
 
-def _is_made_again(attempt: Attempt, scheduler: Scheduler) -> bool:
+def is_made_again(attempt: Attempt, scheduler: Scheduler) -> bool:
     """Return whether the decision is dropped, as it took too long where it blocks others."""
     return attempt.brief and (scheduler.handle.budget.exceeded or remaining().exceeded)
 

@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.client.apimachinery import DEFINITION, NODE, POD, is_gone
 from policy_sched.client.kube import RECORD_EVENT, KubeClient, cache, rest
@@ -50,6 +50,9 @@ from policy_sched.profiles.build import (
 )
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import object_changed
+
+if TYPE_CHECKING:
+    from policy_sched.instance.app.rollout_storage import RolloutStorage
 
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
@@ -141,7 +144,7 @@ class ClusterInstance(Instance):
         self._served: dict[Kind, rest.Selection] = {}
         """How kinds are read that inputs of policies declare, as far as the server has them."""
         self._last_troubles: dict[Kind, str] = {}
-        self._reloaded = asyncio.Event()
+        self._again = asyncio.Event()
         self.informers = cache.Informers(
             api,
             self._selections(),
@@ -170,7 +173,7 @@ class ClusterInstance(Instance):
 
     def _selections(self) -> tuple[rest.Selection, ...]:
         """Return what the policies in force read."""
-        plans = self.reloader.store.current.plans
+        plans = self.reloader.plans
         read = kinds_read(plans)
         if self.traffic is not None:
             read |= {selection.kind for selection in cache.READ}
@@ -182,8 +185,7 @@ class ClusterInstance(Instance):
         """List the inputs that the policies declare anew; what cannot be listed refuses them."""
         if compilation.failed:
             return compilation
-        current = self.reloader.store.current.plans
-        before = _declared(current)
+        before = _declared(self.reloader.plans)
         new = [  # or must be there now, and is not
             kind
             for kind, optional in _declared(compilation.plans).items()
@@ -250,8 +252,8 @@ class ClusterInstance(Instance):
             missing = self._missing()
             if not missing:
                 pauses.succeeded()
-                self._reloaded.clear()
-                await self._reloaded.wait()
+                self._again.clear()
+                await self._again.wait()
                 continue
             await self.api.pause(pauses.next())
             try:
@@ -307,13 +309,23 @@ class ClusterInstance(Instance):
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies; no pod is decided before what they read is listed."""
         reload = super().reload(compilation, trigger)
-        declared = _declared(self.reloader.store.current.plans)
-        self._drop([kind for kind in self._served if kind not in declared])
-        self.informers.decode(structs_read(self.reloader.store.current.plans))
-        self.informers.follow(self._selections())
-        self._reloaded.set()
+        self._again.set()
         self.definitions.moved.set()
         return reload
+
+    def _own_storage(self) -> RolloutStorage | None:
+        """Return an annotation of the lease."""
+        # imported here: few schedulers have one
+        from policy_sched.instance.app.rollout_storage import LeaseStorage  # noqa: PLC0415
+
+        return None if self.elector is None else LeaseStorage(self.elector.lease)
+
+    def _follow_inputs(self) -> None:
+        super()._follow_inputs()
+        declared = _declared(self.reloader.plans)
+        self._drop([kind for kind in self._served if kind not in declared])
+        self.informers.decode(structs_read(self.reloader.plans))
+        self.informers.follow(self._selections())
 
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about the lease, or about the scheduler's namespace without one."""
@@ -340,7 +352,7 @@ class ClusterInstance(Instance):
     def may_begin(self) -> bool:
         """Whether a pod may be decided now."""
         knows = self._ready and self.informers.following and self.polls.complete
-        return knows and self.leads and not self.stopping
+        return knows and self.leads and not self.stopping and self.rolled_out
 
     def _beforehand(self) -> None:
         """Check the lease. Raises LeaseLost."""

@@ -46,6 +46,7 @@ from policy_sched.scheduler import ClusterChange, Scheduler, object_changed
 from policy_sched.scheduler.setup import ENDED
 
 if TYPE_CHECKING:
+    from policy_sched.instance.app.rollout_storage import RolloutStorage
     from policy_sched.instance.app.traffic import RecordingThread
 
 
@@ -231,6 +232,7 @@ class EmbeddedInstance(Instance):
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
         self._failing = ""
+        self._data = sources.data
         client.beside = self._worker.run_beside
         self.cluster.store.tell = self._worker.call_in_loop
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
@@ -297,11 +299,19 @@ class EmbeddedInstance(Instance):
 
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies; what they read is there when they are in force."""
-        current = self.reloader.store.current.plans
-        self._follow((*current, *compilation.plans))
-        reload = super().reload(compilation, trigger)
-        self._follow(self.reloader.store.current.plans)
-        return reload
+        self._follow((*self.reloader.plans, *compilation.plans))
+        return super().reload(compilation, trigger)
+
+    def _follow_inputs(self) -> None:
+        super()._follow_inputs()
+        self._follow(self.reloader.plans)
+
+    def _own_storage(self) -> RolloutStorage | None:
+        """Return a file beside the data; a cluster in memory ends with the process, too."""
+        # imported here: few schedulers have one
+        from policy_sched.instance.app.rollout_storage import FileStorage  # noqa: PLC0415
+
+        return None if self._data is None else FileStorage(f"{self._data}-rollout")
 
     def _beforehand(self) -> None:
         self.cluster.step(self._slice())

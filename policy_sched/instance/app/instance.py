@@ -55,6 +55,7 @@ from policy_sched.scheduler import (
     Decision,
     GroupDecision,
     Outcome,
+    Profile,
     Reject,
     Scheduler,
     object_changed,
@@ -63,7 +64,9 @@ from policy_sched.scheduler import (
 from policy_sched.scheduler.setup import ENDED, Reloader, assemble_with_assembly
 
 if TYPE_CHECKING:
-    from policy_sched.instance.app.audit import Audits
+    from policy_sched.instance.app.audit import Audits, Verdict
+    from policy_sched.instance.app.rollout_storage import RolloutStorage
+    from policy_sched.instance.app.rollouts import Rollouts
     from policy_sched.instance.app.traffic import RecordingThread
 
 T = TypeVar("T")
@@ -169,8 +172,14 @@ class Instance(ABC):
     """What is audited beside what decides; None until something is."""
     policy_objects: PolicyObjects | None = None
     """Policies that are objects of the cluster; None: only files are read."""
+    rolls_out = True
+    """Whether a Rollout among the files says how changes come in force."""
     rollout: RolloutControl | None = None
     """Where a candidate set of policies is on its way, and what may be asked of it."""
+    rollouts: Rollouts | None = None
+    """The same, as it is driven; None until there is one."""
+    rollout_state: str | None = None
+    """The file in which the state of rollouts is kept, if it is to be kept in one."""
     turns_apart = 0.0
     """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
 
@@ -203,7 +212,7 @@ class Instance(ABC):
         self.metrics.watch(self.scheduler)
         self.verbose_logging = observability.VerboseLogging(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
-        self._audit()
+        self._drive()
         self.stopping = False
         self.work = 0
         """Pods decided and changes applied so far."""
@@ -283,6 +292,8 @@ class Instance(ABC):
     def _step(self) -> int:
         """Do the part of a step that uses the scheduler; return how many pods were decided."""
         self._take_in()
+        if self.rollouts is not None:
+            self.rollouts.step()
         decided = self._decide()
         self.work += decided
         return decided
@@ -303,7 +314,12 @@ class Instance(ABC):
     @property
     def may_begin(self) -> bool:
         """Whether a pod may be decided now."""
-        return not self.stopping and self.polls.complete
+        return not self.stopping and self.polls.complete and self.rolled_out
+
+    @property
+    def rolled_out(self) -> bool:
+        """Whether the sets in force are those that the state of a rollout says."""
+        return self.rollouts is None or self.rollouts.settled
 
     def next_wakeup(self) -> int | None:
         """Return the time of the next step, the present included; None: none is scheduled."""
@@ -311,10 +327,10 @@ class Instance(ABC):
             return self.now() if self.executing else self._cluster_wakeup()  # the worker wakes us
         if self.behind or (not self.scheduler.queue.idle() and self.may_begin):
             return self.now()
-        own, other = self._cluster_wakeup(), self.scheduler.next_wakeup()
-        if own is None or other is None:
-            return other if own is None else own
-        return min(own, other)
+        times = [self._cluster_wakeup(), self.scheduler.next_wakeup()]
+        if self.rollouts is not None:
+            times.append(self.rollouts.next_wakeup)
+        return min((time for time in times if time is not None), default=None)
 
     def _cluster_wakeup(self) -> int | None:
         """Return when the cluster itself has something to do."""
@@ -400,20 +416,51 @@ class Instance(ABC):
         else:
             self.log.write(observability.INFO, "The recording goes on")
 
-    def _audit(self) -> None:
-        """Evaluate audited policies beside what decides, from the first that there is on."""
-        assembly = self.reloader.assembly
-        if self.audits is not None or not assembly.current.audits:
+    def audit(self) -> None:
+        """Evaluate what is audited beside what decides, from the first that there is on."""
+        rollouts = self.rollouts
+        wanted = self.reloader.assembly.current.audits or (rollouts and rollouts.audited)
+        if self.audits is not None or not wanted:
             return
         from policy_sched.instance.app.audit import Audits  # noqa: PLC0415 - only where it is used
 
-        self.audits = Audits(
-            self.scheduler,
-            lambda profile: assembly.current.audits.get(profile, {}),
-            self.metrics.policies,
-            self.log,
-            lambda: self.audit_share,
-        )
+        def told(policy: str, decision: Decision, verdict: Verdict, seconds: float) -> None:
+            if self.rollouts is not None:
+                self.rollouts.audit_told(policy, decision, verdict, seconds)
+
+        share, families = lambda: self.audit_share, self.metrics.policies
+        self.audits = Audits(self.scheduler, self._audited, families, self.log, share, told)
+
+    def _audited(self, profile: str) -> Mapping[str, Profile]:
+        """Return what is audited in a profile: policies, and the candidate of a rollout."""
+        policies = self.reloader.assembly.current.audits.get(profile, {})
+        rollouts = self.rollouts
+        if rollouts is None or profile not in rollouts.audited:
+            return policies
+        return {**policies, rollouts.audit_name: rollouts.audited[profile]}
+
+    def _drive(self) -> None:
+        """Audit policies and drive rollouts from now on, if the files have some."""
+        self.audit()
+        there = self.rolls_out and self.reloader.store.loaded.rollout is not None
+        if there and self.rollouts is None:
+            # imported here: few schedulers have one
+            from policy_sched.instance.app.rollouts import Rollouts  # noqa: PLC0415
+
+            self.rollout = self.rollouts = Rollouts(self, self.rollout_storage)
+
+    def rollout_storage(self) -> RolloutStorage:
+        """Return where the state of rollouts is kept."""
+        # imported here: few schedulers have one
+        from policy_sched.instance.app import rollout_storage as storage  # noqa: PLC0415
+
+        if self.rollout_state is not None:
+            return storage.FileStorage(self.rollout_state)
+        return self._own_storage() or storage.MemoryStorage()
+
+    def _own_storage(self) -> RolloutStorage | None:
+        """Return where a subclass keeps the state of rollouts; None: nowhere."""
+        return None
 
     def close(self) -> None:
         """Close the cluster, the connections to extenders, and what is written of decisions."""
@@ -427,6 +474,10 @@ class Instance(ABC):
     def wakes(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` when the next step has something to do."""
         self._wake = wake
+
+    def woken(self) -> None:
+        """Have a step follow soon."""
+        self._woken()
 
     def _woken(self) -> None:
         self._wake()
@@ -556,8 +607,7 @@ class Instance(ABC):
         """Return what was compiled once its inputs are there, or why they cannot be."""
         if compilation.failed:
             return compilation
-        current = self.reloader.store.current.plans
-        self.polls.follow(self._polled_of((*current, *compilation.plans)))
+        self.polls.follow(self._polled_of((*self.reloader.plans, *compilation.plans)))
         problems: list[Diagnostic] = []
         for given in self._polled_of(compilation.plans):
             if given.optional or given.identity in self.polls.last:
@@ -582,8 +632,30 @@ class Instance(ABC):
         No decision may be under way (`settled`).
         """
         self._take_answers()
-        reload = self.reloader.commit(compilation)
-        self._drop_polled(self.polls.follow(self._polled_of(self.reloader.store.current.plans)))
+        steps = self.rolls_out and compilation.rollout is not None
+        reload = (self.reloader.stage if steps else self.reloader.commit)(compilation)
+        reload = self._reloaded(reload, trigger)
+        self._drive()
+        if self.rollouts is not None:
+            self.rollouts.reloaded(reload)
+        return reload
+
+    def promote_candidate(self, trigger: str) -> Reload:
+        """Put the candidate of a rollout in force, as a reload would have done."""
+        return self._reloaded(self.reloader.promote(), trigger)
+
+    def drop_candidate(self) -> None:
+        """Give the candidate of a rollout up."""
+        self.reloader.drop()
+        self._follow_inputs()
+
+    def _follow_inputs(self) -> None:
+        """Read what the sets that there are declare, and nothing else."""
+        self._drop_polled(self.polls.follow(self._polled_of(self.reloader.plans)))
+
+    def _reloaded(self, reload: Reload, trigger: str) -> Reload:
+        """Count, log and follow up a reload."""
+        self._follow_inputs()
         for identity, answer in self.polls.last.items():
             self.inputs.set_root(identity, answer.root)
         self.schemas.follow(declared_inputs(self.reloader.store.current.plans))
@@ -604,7 +676,7 @@ class Instance(ABC):
             text = "Some changed settings take effect only after a restart"
             self.log.write("warning", text, settings=list(reload.restart))
         if reload.result is ReloadResult.LOADED:
-            self._audit()
+            self.audit()
             self._record_policies()
             changes = reload.changes
             self._adopt(changes.added)
@@ -615,9 +687,17 @@ class Instance(ABC):
                 self.log.write("warning", text, policies=list(changes.gone))
             text = "Reloaded policies"
             self._log_in_force(text, trigger=trigger, policies=list(changes.policies))
+        elif reload.result is ReloadResult.STAGED:
+            staged = self.reloader.store.staged
+            facts = {"candidate": "" if staged is None else staged.content_hash}
+            self._log_in_force("Policies are the candidate of a rollout", trigger=trigger, **facts)
         else:
             self._log_in_force("Policies unchanged", trigger=trigger)
         return reload
+
+    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about this scheduler."""
+        self._tell(kind, reason, action, note)
 
     @abstractmethod
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:

@@ -53,6 +53,8 @@ class DecisionRecord(msgspec.Struct, rename="camel", omit_defaults=True):
     reasons: dict[str, int] = field(default_factory=dict)
     """Why nodes were rejected, and how many: the most frequent."""
     victims: tuple[str, ...] = ()
+    side: str = ""
+    """stable or candidate, while a candidate decides some of the pods."""
     labels: dict[str, str] = field(default_factory=dict)
     """Of the pod."""
     masked: tuple[str, ...] = ()
@@ -111,6 +113,10 @@ class DecisionRecorder:
             round(self._scheduler.observers.timer() - start, 6),
             labels=dict(pod.labels),
         )
+        canary = self._scheduler.canary
+        if canary is not None:
+            own = canary.profiles.get(pipeline.scheduler_name) is attempt.profile
+            record.side = "candidate" if own else "stable"
         if isinstance(decision, Bind):
             _describe_choice(record, decision, self._scheduler.cache.nodes.live_count)
         else:

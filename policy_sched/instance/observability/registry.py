@@ -58,6 +58,9 @@ class PolicyMetrics(Families, table="policies"):
     evictions_total: NumberFamily
     audit_decisions_total: NumberFamily
     audit_skipped_total: NumberFamily
+    rollout_step: NumberFamily
+    rollout_phase: NumberFamily
+    rollout_decisions_total: NumberFamily
     decision_log_lost_lines: NumberFamily
     recording_bytes_total: NumberFamily
     recording_lost_lines: NumberFamily

@@ -55,6 +55,8 @@ class ShadowOptions:
 class ShadowInstance(ClusterInstance):
     """A shadow behind ``api``, which must be read-only."""
 
+    rolls_out = False  # what it decides is carried out nowhere
+
     def __init__(
         self,
         store: PolicyStore,

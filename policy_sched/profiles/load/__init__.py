@@ -31,6 +31,7 @@ from policy_sched.profiles.load.fingerprint import (
 )
 from policy_sched.profiles.load.load import (
     DeviceSelectorText as DeviceSelectorText,
+    Kinds as Kinds,
     LoadedDocument as LoadedDocument,
     LoadedFile as LoadedFile,
     device_selectors as device_selectors,
@@ -40,6 +41,7 @@ from policy_sched.profiles.load.load import (
     load_policies as load_policies,
     read_config as read_config,
     read_policies as read_policies,
+    rollouts_of as rollouts_of,
 )
 from policy_sched.profiles.load.policies import (
     MAX_RULE_TEXT as MAX_RULE_TEXT,

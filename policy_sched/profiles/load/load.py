@@ -214,6 +214,17 @@ def read_policies(paths: Sequence[str]) -> tuple[tuple[LoadedPolicy, ...], list[
     return policies, sorted(problems)
 
 
+def rollouts_of(paths: Sequence[str]) -> list[Marked]:
+    """Return the Rollout documents of files and directories, whatever is wrong with them."""
+    ours = (models.POLICY_API_VERSION, models.ROLLOUT_KIND)
+    return [
+        held.marked
+        for file in _policy_files(paths)
+        for held in file.documents
+        if document.kind_of(held.marked.value) == ours
+    ]
+
+
 def _policy_files(paths: Sequence[str]) -> Iterator[LoadedFile]:
     for root in map(FilePath, paths):
         for file in document.files_below(root):

@@ -14,6 +14,7 @@ from policy_sched.profiles.reload.inputs import (
     CompiledFiles as CompiledFiles,
     Config as Config,
     PolicyFiles as PolicyFiles,
+    RolloutText as RolloutText,
     alone as alone,
     compiled_set as compiled_set,
     first_compilation as first_compilation,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +22,10 @@ from policy_sched.model import ApiObject, Kind
 from policy_sched.profiles import load, models
 from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
 from policy_sched.profiles.resolve import named_policies
-from policy_sched.source import read_bytes
+from policy_sched.source import SourceFile, read_bytes, write_file
+
+if TYPE_CHECKING:
+    from policy_sched.profiles.check import CheckedRollout
 
 Config = str | Mapping[str, Any] | None
 
@@ -32,10 +36,29 @@ INPUT_NOT_THERE: Final = "PS807"
 TRIES: Final = 3
 
 
+class RolloutText(msgspec.Struct, frozen=True):
+    """A Rollout without problems: the text of its file, and which of its documents it is."""
+
+    path: str
+    text: str
+    number: int
+
+    def checked(self) -> CheckedRollout:
+        """Return it with its rules compiled."""
+        from policy_sched.profiles.check import check_rollout  # noqa: PLC0415 - for rollouts alone
+
+        file = load.load(SourceFile(self.path, self.text), load.Kinds.POLICIES)
+        checked, _ = check_rollout(file.documents[self.number].marked)
+        assert checked is not None, "it had no problems when it was compiled"
+        return checked
+
+
 class Compilation(msgspec.Struct, frozen=True):
     """The result of compiling files: plans and settings if there is no error among the problems.
 
     The settings are those of the configuration; the plans have the feature gates that are on.
+    ``rollout``: by which steps the plans come in force. With it come the texts of the files, by
+    path, of which a scheduler that starts later makes the plans again.
     """
 
     plans: tuple[CompiledPlan, ...]
@@ -43,6 +66,13 @@ class Compilation(msgspec.Struct, frozen=True):
     settings: models.KubeSchedulerConfiguration | None = None
     paths: Mapping[load.Place, str] = msgspec.field(default_factory=dict)
     """The fields of policies as objects that problems are about."""
+    rollout: RolloutText | None = None
+    sources: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 (hex) of all profiles: equal sets decide alike, wherever their files are."""
+        return load.content_hash([plan.content_hash for plan in self.plans])
 
     @property
     def failed(self) -> bool:
@@ -65,12 +95,20 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     """Whether policies that are audited decide, as in tests of them."""
     objects: tuple[load.PolicyObject, ...] = ()
     """Policies that are objects of the cluster; policies in files come first."""
+    rollout: str | None = None
+    """A file with a Rollout; there may be one among the policies instead."""
+    keeps_texts: bool = False
+    """Whether the texts of the files are kept, for a rollout that may come later."""
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files and directories that are read."""
         own = (self.config,) if isinstance(self.config, str) else ()
-        return (*own, *self.policies)
+        return (*own, *self.policies, *self._rollout_paths)
+
+    @property
+    def _rollout_paths(self) -> tuple[str, ...]:
+        return () if self.rollout is None else (self.rollout,)
 
     def fingerprint(self) -> load.Fingerprint:
         """Return the state of the files, and of the schemas beside policies that are named."""
@@ -157,10 +195,15 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         enabled = {name for ready in plans for name in (*ready.policies, *ready.audits)}
         for given in self.objects if objects else ():  # whoever applied one is told what is wrong
             problems += () if given.name in enabled else _errors_of_object(given)
+        rollout, refused = self._read_rollout()
+        problems += refused
         told = tuple(sorted(set(problems)))
         paths = load.paths_of(self.objects, told)
-        result = Compilation(plans, told, settings, paths)
-        return Compilation((), told, None, paths) if result.failed else result
+        result = Compilation(plans, told, settings, paths, rollout)
+        if result.failed:
+            return Compilation((), told, None, paths)
+        keeps = self.keeps_texts or rollout is not None
+        return replace(result, sources=self._sources()) if keeps else result
 
     def _read_objects(
         self, of_files: Sequence[load.LoadedPolicy]
@@ -168,6 +211,58 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         """Return the policies that are objects and that no file stands in for."""
         files = {policy.name: policy.place.name for policy in of_files}
         return load.read_objects(self.objects, files)
+
+    def _read_rollout(self) -> tuple[RolloutText | None, list[Diagnostic]]:
+        """Return the Rollout, of which there is one at most, and its problems."""
+        documents = load.rollouts_of((*self.policies, *self._rollout_paths))
+        if not documents:
+            code, message = models.MISSING_KEY, "there is no Rollout in this file"
+            return None, [Diagnostic(path, 1, 1, code, message) for path in self._rollout_paths]
+        from policy_sched.profiles.check import check_rollout  # noqa: PLC0415 - for rollouts alone
+
+        first, *others = documents
+        checked, problems = check_rollout(first)
+        for other in others:
+            message = f"there is a Rollout in {first.file.path} already; a set has one"
+            hint = "delete one of them"
+            place = load.DocumentPosition(other.file.path, other)
+            problem = models.ModelProblem(("kind",), models.DUPLICATE, message, hint)
+            problems += place.diagnostics([problem])
+        if checked is None:
+            return None, problems
+        file = load.load(first.file, load.Kinds.POLICIES)
+        number = [held.marked.value for held in file.documents].index(first.value)
+        return RolloutText(first.file.path, first.file.text, number), problems
+
+    def _sources(self) -> dict[str, str]:
+        """Return the texts of all files by their whole paths, and of objects by their names."""
+        return {given.file: given.raw.decode() for given in self.objects} | {
+            str(Path(file).absolute()): read_bytes(file).decode("utf-8", "replace")
+            for file in self.fingerprint()
+            if Path(file).is_file()
+        }
+
+    def compile_texts(self, sources: Mapping[str, str]) -> Compilation:
+        """Compile texts by path as if they were what these paths hold."""
+        objects = tuple(
+            load.PolicyObject(name.rpartition("/")[2], text.encode())
+            for name, text in sources.items()
+            if not name.startswith("/")
+        )
+        with TemporaryDirectory(prefix="policy-sched-") as folder:
+
+            def inside(path: str) -> str:
+                return folder + str(Path(path).absolute())
+
+            for path in filter(lambda name: name.startswith("/"), sources):
+                text = sources[path]
+                write_file(inside(path), text.encode(), parents=True)
+            config = inside(self.config) if isinstance(self.config, str) else self.config
+            paths = tuple(inside(path) for path in self.policies)
+            present = tuple(path for path in paths if Path(path).exists())
+            files = replace(self, config=config, policies=present, rollout=None)
+            files = replace(files, objects=objects)
+            return replace(files.compile(), rollout=None, sources=sources)
 
     def _with_gates(self, config: load.LoadedConfig) -> tuple[load.LoadedConfig, list[Diagnostic]]:
         """Return the configuration with the feature gates of the command line."""

@@ -10,7 +10,7 @@ nothing that runs, so it may work in a thread; all else belongs between two cycl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -30,6 +30,8 @@ class ActivePolicies(msgspec.Struct, frozen=True):
     settings: KubeSchedulerConfiguration
     generation: int = 1
     warnings: tuple[Diagnostic, ...] = ()
+    sources: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """The texts of its files by path, where a rollout is to be begun."""
 
     @property
     def content_hash(self) -> str:
@@ -120,8 +122,14 @@ class PolicyStore:
         self._now = now
         self.staged: ActivePolicies | None = None
         """The candidate of a rollout, if there is one."""
+        self.loaded = compilation
+        """What the files held when they were last read without an error."""
         self.current = ActivePolicies(
-            compilation.plans, compilation.settings, 1, compilation.problems
+            compilation.plans,
+            compilation.settings,
+            1,
+            compilation.problems,
+            compilation.sources,
         )
         self.status = StoreStatus(1, self.current.content_hash, now(), now())
 
@@ -155,13 +163,20 @@ class PolicyStore:
         old = self.current
         if compilation.failed or compilation.settings is None:
             return self._refuse(compilation.problems)
+        self.loaded = compilation
         restart = build.restarts_between(old.settings, compilation.settings)
         if not build.diff_plans(old.plans, compilation.plans):
             unchanged = ReloadResult.UNCHANGED
             return self._done(Reload(unchanged, old, compilation.problems, restart=restart))
         # Settings that need a restart are compared with the active ones, not with the last file.
         settings = old.settings
-        new = ActivePolicies(compilation.plans, settings, old.generation + 1, compilation.problems)
+        new = ActivePolicies(
+            compilation.plans,
+            settings,
+            old.generation + 1,
+            compilation.problems,
+            compilation.sources,
+        )
         return self._offer(new, enact, Reload(result, new, compilation.problems, restart=restart))
 
     def _offer(self, new: ActivePolicies, enact: Enact, reload: Reload) -> Reload:

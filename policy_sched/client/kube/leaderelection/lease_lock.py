@@ -63,6 +63,13 @@ def record_of(lease: Plain) -> state_machine.LeaseRecord:
     )
 
 
+def _annotations(lease: Plain) -> Plain:
+    """Return the annotations of a lease; none where they are of another form."""
+    metadata = lease.get("metadata")
+    found = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 class Lease:
     """One lease; it is written as it was read or written last, or not at all.
 
@@ -81,6 +88,19 @@ class Lease:
         self._api = api
         self.trouble = trouble
         self._last: Plain = {}
+        self._wanted: dict[str, tuple[str, Callable[[str], None]]] = {}
+
+    def annotation(self, name: str) -> str | None:
+        """Return an annotation as it was read or written last."""
+        value = _annotations(self._last).get(name)
+        return value if isinstance(value, str) else None
+
+    def annotate(self, name: str, value: str, done: Callable[[str], None]) -> None:
+        """Write an annotation with the next renewal; whoever does not hold the lease never does.
+
+        ``done`` is called with an empty text once it is written.
+        """
+        self._wanted[name] = value, done
 
     @property
     def reference(self) -> Reference:
@@ -100,6 +120,8 @@ class Lease:
             else:
                 body = await self._write(request, timeout)
             self._last = msgspec.json.decode(body, type=dict)
+            if self._wanted and isinstance(request, state_machine.Update):
+                self._tell_written()
             return state_machine.ObservedLease(record_of(self._last))
         except ApiError as error:
             if error.code == rest.NOT_FOUND and isinstance(request, state_machine.Get):
@@ -110,16 +132,27 @@ class Lease:
             self.trouble(str(error))
         return state_machine.Failed()
 
+    def _tell_written(self) -> None:
+        """Tell of the annotations that the lease has now."""
+        for name, (value, done) in [*self._wanted.items()]:
+            if self.annotation(name) == value:
+                del self._wanted[name]
+                done("")
+
     async def _write(self, request: state_machine.Request, timeout: float | None) -> bytes:
         assert not isinstance(request, state_machine.Get)
         spec = spec_of(request.record)
         if isinstance(request, state_machine.Create):
             path = rest.collection_path(LEASE, self.namespace)
             meta = {"name": self.name, "namespace": self.namespace}
-            lease = {"apiVersion": LEASE[0], "kind": LEASE[1], "metadata": meta, "spec": spec}
-            return await self._api.request("POST", path, lease, timeout=timeout)
+            made = {"apiVersion": LEASE[0], "kind": LEASE[1], "metadata": meta, "spec": spec}
+            return await self._api.request("POST", path, made, timeout=timeout)
         path = rest.object_path(LEASE, self.namespace, self.name)
-        lease = {**self._last, "spec": {**(self._last.get("spec") or {}), **spec}}
+        lease: Plain = {**self._last, "spec": {**(self._last.get("spec") or {}), **spec}}
+        if self._wanted:
+            wanted = {name: value for name, (value, _) in self._wanted.items()}
+            annotations = {**_annotations(lease), **wanted}
+            lease["metadata"] = {**lease["metadata"], "annotations": annotations}
         return await self._api.request("PUT", path, lease, timeout=timeout)
 
 

@@ -272,3 +272,34 @@ def test_a_server_that_never_answers_holds_no_release_up() -> None:
             assert not one.election.leading
 
     acted(play())
+
+
+def test_an_annotation_is_written_with_a_renewal_by_the_holder_alone() -> None:
+    """Whoever does not hold the lease writes nothing; the next holder reads it."""
+    told: list[str] = []
+    said: list[str] = []
+
+    async def play() -> None:
+        kept = Kept()
+        async with stage(kept) as here, here.api(ONCE) as api:
+            a, b = (elector(here, api, name, told) for name in "ab")
+            assert await a.try_once()
+            assert not await b.try_once()
+            b.lease.annotate("key", "of b", said.append)
+            a.lease.annotate("key", "of a", said.append)
+            assert not await b.try_once()
+            assert said == []
+            here.monotonic.advance(2)
+            assert await a.try_once()
+            assert said == [""]
+            assert kept.lease["metadata"]["annotations"] == {"key": "of a"}
+            here.monotonic.advance(2)
+            assert await a.try_once()
+            assert (said, a.lease.annotation("key")) == ([""], "of a")
+            await a.release(LONGEST)
+            c = elector(here, api, "c", told)
+            assert await c.try_once()
+            assert c.lease.annotation("key") == "of a"
+            assert c.lease.annotation("other") is None
+
+    acted(play())

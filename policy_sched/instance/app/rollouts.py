@@ -1,0 +1,515 @@
+"""Rollouts: drives a candidate set of policies from its first step to its end.
+
+Theory of operation. `policy_sched.rollout` says what follows from what was counted; here it is
+counted, written and done. `step` is called between two decisions, and advances the state about once
+a second. A state with effects is written first, and the effects follow between two decisions once
+the write succeeded; of two schedulers that both believe to lead one is refused, does nothing and
+reads the state again. What was only counted is written once a minute.
+
+The record also holds the texts of the set that is in force. A scheduler that starts while a change
+is on its way finds the changed files: it compiles the texts, puts them in force, and makes the
+files the candidate again. Until that is done it decides no pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from policy_sched import rollout
+from policy_sched.errors import ClusterError, Severity
+from policy_sched.instance import observability
+from policy_sched.instance.app.audit import SKIPPED, Audits, Verdict, is_made_again
+from policy_sched.instance.app.rollout_storage import CHANGED, Record, RolloutStorage, read_record
+from policy_sched.model import PodInfo
+from policy_sched.profiles.reload import Compilation, Reload, ReloadResult
+from policy_sched.queue import SECOND
+from policy_sched.rollout import Phase, StateError
+from policy_sched.scheduler import (
+    Attempt,
+    Bind,
+    Decision,
+    GroupDecision,
+    Preempt,
+    Profile,
+    Scheduler,
+)
+from policy_sched.scheduler.setup import Reloader
+
+EVERY: Final = SECOND
+"""Nanoseconds between two looks at what was counted."""
+WRITTEN_EVERY: Final = 60 * SECOND
+"""Nanoseconds after which counts are written that have no effect."""
+MOST_SHARES: Final = 65_536
+"""Owners of which is remembered where they lie."""
+TRIGGER: Final = "rollout"
+
+
+class RolledOut(Protocol):
+    """What a rollout needs of the instance that it is about."""
+
+    scheduler: Scheduler
+    reloader: Reloader
+    log: observability.DecisionLog
+    metrics: observability.Metrics
+    audits: Audits | None
+    now: Callable[[], int]
+
+    @property
+    def leads(self) -> bool:
+        """Whether this instance may write."""
+
+    def reload(self, compilation: Compilation, trigger: str) -> Reload:
+        """Activate or stage compiled policies."""
+
+    def promote_candidate(self, trigger: str) -> Reload:
+        """Put the candidate in force."""
+
+    def drop_candidate(self) -> None:
+        """Give the candidate up."""
+
+    def audit(self) -> None:
+        """Evaluate what is audited from now on."""
+
+    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about the scheduler."""
+
+    def woken(self) -> None:
+        """Have a step follow soon."""
+
+
+class Sides:
+    """Which pods the candidate decides: a share of owners, pods or namespaces.
+
+    The pods of one group stay together, whatever owns them.
+    """
+
+    def __init__(self, percent: int, by: rollout.By, sides: str) -> None:
+        self._percent = percent
+        self._by = by
+        self._sides = sides
+        self._shares: dict[str, bool] = {}
+
+    def __call__(self, pod: PodInfo) -> bool:
+        """Return whether the candidate decides a pod."""
+        grouped = f"{pod.namespace}/{pod.pod_group}" if pod.pod_group else ""
+        key = grouped or rollout.key_of(pod, self._by)
+        chosen = self._shares.get(key)
+        if chosen is None:
+            if len(self._shares) >= MOST_SHARES:
+                self._shares.clear()
+            share = rollout.share_of(key, self._sides)
+            chosen = self._shares[key] = share < self._percent
+        return chosen
+
+
+class Rollouts:
+    """Drives the rollouts of one instance.
+
+    ``storage`` returns where the record is kept; it is asked for once.
+    """
+
+    def __init__(self, instance: RolledOut, storage: Callable[[], RolloutStorage]) -> None:
+        self._instance = instance
+        self._open = storage
+        self._storage: RolloutStorage | None = None
+        self.plan: rollout.Plan | None = None
+        self.state: rollout.State | None = None
+        self.audited: dict[str, Profile] = {}
+        """By schedulerName, what is held against decisions, in an audit."""
+        self.settled = False
+        """Whether the sets are those of the record; no pod is decided before."""
+        self._stable, self._candidate = rollout.Counts(), rollout.Counts()
+        self._restoring = self._writing = False
+        self._pending: tuple[rollout.State | None, tuple[rollout.Effect, ...]] | None = None
+        self._recorded: dict[str, str] | None = None
+        self._due = self._written_at = 0
+        self._asked: list[tuple[rollout.Action, str]] = []
+        self._reconcile_due = False
+        observers = instance.scheduler.observers
+        observers.decided.insert(0, self._decided)
+        observers.group_decided.insert(0, self._group_decided)
+
+    # What the instance tells.
+
+    @property
+    def progressing(self) -> bool:
+        """Whether a step is under way."""
+        return self.state is not None and self.state.phase is Phase.PROGRESSING
+
+    @property
+    def next_wakeup(self) -> int | None:
+        """When `step` has something to do, ns since 1970; None: only when something comes."""
+        if not self._instance.leads or self._writing:
+            return None
+        if not self.settled or self._reconcile_due or self._asked or self._pending:
+            return self._due
+        return self._due if self.progressing else None
+
+    @property
+    def audit_name(self) -> str:
+        """What the candidate is called among the audited policies: no policy is called so."""
+        return "" if self.plan is None else f"rollout/{self.plan.name}"
+
+    def reloaded(self, reload: Reload) -> None:
+        """Take note of a reload: there may be another candidate, another plan, or none."""
+        if self._restoring or reload.result is ReloadResult.REFUSED:
+            return
+        loaded = self._instance.reloader.store.loaded
+        self.plan = None if loaded.rollout is None else rollout.plan_of(loaded.rollout.checked())
+        self._reconcile_due, self._due = True, 0
+
+    def request(self, action: rollout.Action, candidate: str, who: str) -> str:
+        """Promote or abort a candidate; return why that cannot be, or nothing.
+
+        It is done between two decisions, once it is written.
+        """
+        state = self.state
+        if not self._instance.leads:
+            return "another instance leads: ask that one"
+        if state is None:
+            return "no rollout is under way"
+        if not self.progressing:
+            return f"the rollout has ended: {state.phase}"
+        if not state.candidate.startswith(candidate):
+            return f"the candidate is {state.candidate}, not {candidate}"
+        self._asked.append((action, who))
+        self._due = 0
+        self._instance.woken()
+        return ""
+
+    def step(self) -> None:
+        """Do what is due; nothing is under way, and this instance may write or not."""
+        now = self._instance.now()
+        if not self._instance.leads or self._writing or now < self._due:
+            return
+        if self._pending is not None:
+            self._enact()
+        elif not self.settled:
+            self._begin()
+        elif self._reconcile_due:
+            self._reconcile(now)
+        elif self._asked:
+            self._answer(now)
+        elif self.progressing:
+            self._advance(now)
+
+    # The state.
+
+    def _begin(self) -> None:
+        """Read the record, and put in force what it says; from then on pods are decided."""
+        if self._storage is None:
+            self._storage = self._open()
+        try:
+            text = self._storage.read()
+            record = None if text is None else read_record(text)
+        except ClusterError as error:
+            self._warn("Failed to read the state of the rollout; no pod is decided", str(error))
+            self._due = self._instance.now() + EVERY
+            return
+        except (StateError, msgspec.DecodeError, ValueError) as error:
+            self._warn("The state of the rollout is refused; the files are in force", str(error))
+            record = None
+        store = self._instance.reloader.store
+        loaded = store.loaded
+        self.state = None if record is None else record.state
+        self._recorded = None if record is None else record.sources
+        texts = self._recorded or {}
+        other = texts and texts not in (loaded.sources, store.current.sources)
+        if record is not None and other and not self._restore(record):
+            self._due = self._instance.now() + EVERY
+            return
+        self.plan = None if loaded.rollout is None else rollout.plan_of(loaded.rollout.checked())
+        self.settled = self._reconcile_due = True
+
+    def _restore(self, record: Record) -> bool:
+        """Put the set in force that the record has, and make the files the candidate."""
+        instance = self._instance
+        store = instance.reloader.store
+        loaded = store.loaded
+        before = store.files.compile_texts(record.sources)
+        if before.failed:
+            errors = [p.message for p in before.problems if p.severity is Severity.ERROR]
+            text = "Failed to restore the policies in force before the rollout; no pod is decided"
+            self._warn(text, errors[0])
+            return False
+        self._restoring = True
+        try:
+            instance.reload(before, TRIGGER)
+            if loaded.rollout is not None:
+                instance.reload(loaded, TRIGGER)
+            store.loaded = loaded
+        finally:
+            self._restoring = False
+        return True
+
+    def _reconcile(self, now: int) -> None:
+        """Find out what holds for the sets that there are now."""
+        self._reconcile_due = False
+        store, plan = self._instance.reloader.store, self.plan
+        stable = store.current.content_hash
+        candidate = store.loaded.content_hash
+        if plan is None:  # the Rollout is gone: what it would have brought is in force
+            plan, state = self._last_plan(), self.state
+            if plan is None or state is None:
+                return
+        found = rollout.reconcile(plan, self.state, stable, candidate, now)
+        if store.staged is not None and not any(
+            isinstance(effect, (rollout.BeginStep, rollout.Promote)) for effect in found[1]
+        ):
+            self._instance.drop_candidate()  # it was aborted before
+        self._carry_out(*found, now=now)
+
+    def _last_plan(self) -> rollout.Plan | None:
+        return None if self.state is None else rollout.Plan("", self.state.rollout, ())
+
+    def _advance(self, now: int) -> None:
+        state, plan = self.state, self.plan
+        assert state is not None
+        assert plan is not None, "it is under way"
+        observed = rollout.Observed(self._stable, self._candidate)
+        self._stable, self._candidate = rollout.Counts(), rollout.Counts()
+        self._due = now + EVERY
+        self._carry_out(*rollout.advance(plan, state, observed, now), now=now)
+
+    def _answer(self, now: int) -> None:
+        action, who = self._asked.pop(0)
+        state = self.state
+        if state is None or not self.progressing:
+            return
+        message = f"aborted in step {state.step + 1}" + (f" by {who}" if who else "")
+        found = (
+            rollout.promote(state, now, who)
+            if action == "promote"
+            else rollout.abort(state, now, message=message)
+        )
+        self._carry_out(*found, now=now)
+
+    def _carry_out(
+        self,
+        state: rollout.State | None,
+        effects: tuple[rollout.Effect, ...],
+        *,
+        now: int,
+    ) -> None:
+        """Write a state, and have its effects follow; what was only counted may wait."""
+        before, self.state = self.state, state
+        sources = self._sources(effects)
+        goes_on = before is not None and state is not None and before.phase is state.phase
+        late = self.progressing and now - self._written_at >= WRITTEN_EVERY
+        if goes_on and not (effects or late) and sources == self._recorded:
+            return
+        if state is None and before is None and sources == self._recorded:
+            return
+        storage = self._storage
+        assert storage is not None, "the record was read"
+        text = Record(state, sources).text()
+        if (size := storage.size(text)) > storage.most:
+            self._refuse_size(size, storage.most)
+            return
+        self._writing = True
+
+        def done(why: str) -> None:
+            self._writing = False
+            self._instance.woken()
+            if not why:
+                self._written_at, self._due, self._recorded = now, 0, sources
+                self._pending = state, effects
+                return
+            self._warn("Failed to write the state of the rollout", why)
+            self.state, self._due = before, self._instance.now() + EVERY
+            if why == CHANGED:
+                self.settled = False
+            else:
+                self._reconcile_due = True
+
+        storage.write(text, done)
+
+    def _sources(self, effects: tuple[rollout.Effect, ...]) -> dict[str, str]:
+        """Return the texts of the set that is in force once the effects are done."""
+        store = self._instance.reloader.store
+        promoted = any(isinstance(effect, rollout.Promote) for effect in effects)
+        force = store.staged if promoted and store.staged is not None else store.current
+        return dict(force.sources)
+
+    def _refuse_size(self, size: int, most: int) -> None:
+        text = "The rollout is refused: its state would be lost with the leader"
+        what = f"the policies in force take {size} bytes there, the limit is {most}"
+        self._warn(text, f"{what}; use --rollout-state")
+        self.state = None
+        self._instance.drop_candidate()
+
+    # Effects.
+
+    def _enact(self) -> None:
+        assert self._pending is not None
+        (state, effects), self._pending = self._pending, None
+        self._due = self._instance.now() + EVERY
+        for effect in effects:
+            match effect:
+                case rollout.BeginStep():
+                    self._begin_step(effect)
+                case rollout.Promote():
+                    self._promote(state)
+                case rollout.Abort():
+                    self._end("RolloutAborted", "Aborted the rollout", effect.message, "Warning")
+                case rollout.Replace():
+                    if self._instance.reloader.store.current.content_hash == effect.candidate:
+                        continue
+                    if effect.reason == "TakenBack":
+                        self._end("RolloutReplaced", "The change was taken back", effect.reason)
+                    else:
+                        self._tell("RolloutReplaced", "Another candidate begins", effect.reason)
+        self._count_steps()
+
+    def _begin_step(self, effect: rollout.BeginStep) -> None:
+        plan, instance = self.plan, self._instance
+        store = instance.reloader.store
+        if plan is None or store.staged is None:
+            return
+        self._stable, self._candidate = rollout.Counts(), rollout.Counts()
+        self.audited = {}
+        if effect.audit:
+            instance.reloader.choose(None)
+            self.audited = dict(instance.reloader.assembly.current.compared)
+            what = "audit"
+        else:
+            sides = Sides(effect.percent, effect.by, plan.sides(store.staged.content_hash))
+            instance.reloader.choose(sides)
+            what = f"canary of {effect.percent} % by {effect.by}"
+        instance.audit()
+        note = f"step {effect.step + 1} of {len(plan.steps)}: {what}"
+        self._tell("RolloutStepped", "A step of the rollout begins", note)
+
+    def _promote(self, state: rollout.State | None) -> None:
+        if self._instance.reloader.store.staged is None:
+            return
+        self.audited = {}
+        reload = self._instance.promote_candidate(TRIGGER)
+        if reload.result is ReloadResult.REFUSED:
+            self._warn("The candidate cannot be promoted", reload.problems[-1].message)
+            return
+        message = "" if state is None else state.message
+        self._tell("RolloutPromoted", "Promoted the candidate", message)
+
+    def _end(self, reason: str, text: str, message: str, kind: str = "Normal") -> None:
+        self.audited = {}
+        self._instance.drop_candidate()
+        self._tell(reason, text, message, kind)
+
+    # What is counted.
+
+    def audit_told(
+        self, audited: str, decision: Decision, verdict: Verdict, seconds: float
+    ) -> None:
+        """Count what the candidate would have decided."""
+        if verdict.result == SKIPPED or audited != self.audit_name:
+            return
+        stable, candidate, result = self._stable, self._candidate, verdict.result
+        _count(stable, decision)
+        candidate.decisions += 1
+        candidate.decided(seconds)
+        if result == "error":
+            candidate.errors += 1
+        elif result == "schedulable" or (
+            isinstance(decision, Bind) and result in {"same", "moved", "tie"}
+        ):
+            candidate.scheduled += 1
+        else:
+            candidate.unschedulable += 1
+        if result in {"same", "moved", "tie", "schedulable"}:
+            setattr(candidate, result, getattr(candidate, result) + 1)
+
+    def _decided(self, attempt: Attempt, decision: Decision, start: float) -> None:
+        if self.progressing and not is_made_again(attempt, self._instance.scheduler):
+            seconds = self._instance.scheduler.observers.timer() - start
+            self._count(attempt, decision, seconds)
+
+    def _group_decided(self, group: GroupDecision, start: float) -> None:
+        if self.progressing and group.members:
+            seconds = self._instance.scheduler.observers.timer() - start
+            for member in group.members:
+                self._count(member.attempt, member.decision, seconds / len(group.members))
+
+    def _count(self, attempt: Attempt, decision: Decision, seconds: float) -> None:
+        """Count a decision for the set that made it; in an audit those that are compared count."""
+        canary = self._instance.scheduler.canary
+        name = attempt.queued.info.scheduler_name
+        by_candidate = canary is not None and canary.profiles.get(name) is attempt.profile
+        result = _result(decision)
+        families = self._instance.metrics.policies
+        side = "candidate" if by_candidate else "stable"
+        families.rollout_decisions_total.values[side, result] += 1
+        if canary is None or name not in canary.profiles:
+            return
+        counts = self._candidate if by_candidate else self._stable
+        _count(counts, decision)
+        counts.decided(seconds)
+        if isinstance(decision, Bind):
+            waited = self._instance.now() - attempt.queued.first_enqueued_at
+            counts.waited(waited / SECOND)
+
+    # What is told.
+
+    def report(self) -> rollout.RolloutReport | None:
+        """Return where the rollout is; None where nothing was ever rolled out."""
+        plan, state = self.plan or self._last_plan(), self.state
+        if plan is None or state is None:
+            return None
+        if self.progressing:
+            observed = rollout.Observed(self._stable, self._candidate)
+            state = replace(state, counts=state.counts.plus(observed))
+        return rollout.rollout_report(plan, state, self._differences())
+
+    def _differences(self) -> list[rollout.Example]:
+        """Return the last differences that an audit found."""
+        audits = self._instance.audits
+        seen = () if audits is None else audits.examples(self.audit_name)
+        return [
+            rollout.Example(each.pod, each.result, each.node, each.better, int(each.time * 1e9))
+            for each in seen
+        ]
+
+    def _count_steps(self) -> None:
+        """Set the gauges."""
+        families, state = self._instance.metrics.policies, self.state
+        if state is None or self.plan is None:
+            return
+        name = self.plan.name
+        families.rollout_step.values[(name,)] = state.step + 1
+        families.rollout_phase.replace(
+            {(name, phase.value): state.phase is phase for phase in Phase}
+        )
+
+    def _tell(self, reason: str, text: str, note: str, kind: str = "Normal") -> None:
+        name = "" if self.plan is None else self.plan.name
+        level = observability.INFO if kind == "Normal" else observability.WARNING
+        self._instance.log.write(level, text, rollout=name, detail=note)
+        self._instance.tell(kind, reason, "Rollout", f"{name}: {note}" if name else note)
+
+    def _warn(self, text: str, why: str) -> None:
+        self._instance.log.write(observability.ERROR, text, error=why)
+        self._instance.tell("Warning", "FailedRollout", "Rollout", f"{text}: {why}")
+
+
+def _result(decision: Decision) -> str:
+    if isinstance(decision, Bind):
+        return "scheduled"
+    if isinstance(decision, Preempt) or decision.status.rejected:
+        return "unschedulable"
+    return "error"
+
+
+def _count(counts: rollout.Counts, decision: Decision) -> None:
+    counts.decisions += 1
+    match _result(decision):
+        case "scheduled":
+            counts.scheduled += 1
+        case "error":
+            counts.errors += 1
+        case _:
+            counts.unschedulable += 1
+            counts.victims += len(getattr(decision, "victims", ()))

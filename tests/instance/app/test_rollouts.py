@@ -1,0 +1,410 @@
+"""Rollouts in a running scheduler: steps, ends, restarts, and who decides which pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched import rollout
+from policy_sched.client.apimachinery import POD
+from policy_sched.errors import ClusterError
+from policy_sched.instance.app import EmbeddedInstance, Sources
+from policy_sched.instance.app.rollout_storage import (
+    ANNOTATION,
+    CHANGED,
+    FileStorage,
+    LeaseStorage,
+    MemoryStorage,
+    Record,
+    read_record,
+)
+from policy_sched.model import PodInfo
+from policy_sched.profiles.reload import PolicyFiles
+from policy_sched.rollout import Phase
+from policy_sched.testing import FakeClock, make_pod
+from tests.embedded.world import node, pod
+
+NODES = ("a", "b", "c")
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Only}
+spec:
+  filter: [{expression: "%s", message: elsewhere}]
+"""
+ROLLOUT = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Rollout
+metadata: {name: careful}
+spec:
+  steps:
+  - audit: {decisions: 3, for: 1m}
+  - canary: {percent: 30, by: Pod, for: 2m}
+  - canary: {percent: 60, by: Pod, for: 2m}
+  abortWhen:
+  - {expression: candidate.errors > 0, message: a rule fails}
+  - {expression: candidate.unschedulable > stable.unschedulable + 0.5, message: no node}
+"""
+
+
+class World:
+    """An embedded scheduler with its files and a clock of its own."""
+
+    def __init__(self, folder: Path, rule: str = "true", text: str = ROLLOUT) -> None:
+        self.folder = folder
+        self.clock = FakeClock(10**18)
+        self.count = 0
+        self.lines: list[dict[str, Any]] = []
+        self.write(rule)
+        (folder / "policies" / "rollout.yaml").write_text(text)
+        self.state = str(folder / "state.json")
+        self.instance = self.start()
+
+    def write(self, rule: str) -> None:
+        """Write the policy."""
+        (self.folder / "policies").mkdir(exist_ok=True)
+        (self.folder / "policies" / "only.yaml").write_text(POLICY % rule)
+
+    def start(self) -> EmbeddedInstance:
+        """Start a process with these files."""
+        files = PolicyFiles(None, (str(self.folder / "policies"),), keeps_texts=True)
+        instance = EmbeddedInstance(
+            Sources(files, controllers=False), self.clock, self.lines.append
+        )
+        instance.rollout_state = self.state
+        instance.audit_share = 1.0
+        instance.scheduler.observers.timer = lambda: self.clock() / 1e9
+        for name in NODES:
+            instance.cluster.apply(node(name, "100000"))
+        self.instance = instance
+        instance.step()
+        instance.step()
+        instance.step()
+        return instance
+
+    def change(self, rule: str) -> None:
+        """Change the policy, and have the files read again."""
+        self.write(rule)
+        self.instance.reload(self.instance.reloader.store.prepare(), "file")
+        self.settle()
+
+    def settle(self) -> None:
+        """Do what is due now."""
+        for _ in range(4):
+            self.instance.step()
+
+    def run(self, seconds: int, pods: int = 1) -> dict[str, str]:
+        """Let time pass, with pods each second; return their nodes."""
+        nodes = {}
+        for _ in range(seconds):
+            names = [f"p{self.count + i}" for i in range(pods)]
+            self.count += pods
+            for name in names:
+                self.instance.cluster.apply(pod(name))
+            self.clock.advance(1)
+            self.settle()
+            for name in names:
+                stored = self.instance.cluster.store.get(POD, "default", name)
+                nodes[name] = stored.typed.spec.node_name
+                self.instance.cluster.delete(stored.key)
+        return nodes
+
+    @property
+    def rolled(self) -> rollout.State:
+        """The state of the rollout."""
+        rollouts = self.instance.rollouts
+        assert rollouts is not None
+        assert rollouts.state is not None
+        return rollouts.state
+
+    @property
+    def hash(self) -> str:
+        """The hash of the set in force."""
+        return self.instance.reloader.store.current.content_hash
+
+    def messages(self, text: str) -> list[dict[str, Any]]:
+        """Return the lines of the log with a message."""
+        return [line for line in self.lines if line["msg"] == text]
+
+    def events(self) -> list[str]:
+        """Return the reasons of the events about the rollout, in order."""
+        steps = {
+            "A step of the rollout begins": "RolloutStepped",
+            "Promoted the candidate": "RolloutPromoted",
+            "Aborted the rollout": "RolloutAborted",
+        }
+        return [steps[line["msg"]] for line in self.lines if line["msg"] in steps]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Return a scheduler at rest, whose policy lets pods go everywhere."""
+    return World(tmp_path)
+
+
+def test_without_a_change_nothing_is_rolled_out(world: World) -> None:
+    """The files that a scheduler starts with are in force, and its state has their texts."""
+    rollouts = world.instance.rollouts
+    assert rollouts is not None
+    assert rollouts.settled
+    assert rollouts.state is None
+    assert world.instance.reloader.store.staged is None
+    record = read_record(Path(world.state).read_text())
+    assert any("kind: Rollout" in text for text in record.sources.values())
+
+
+def test_a_change_passes_its_steps_and_is_promoted(world: World) -> None:
+    """An audit decides nothing, a canary its share; the end is the reload of today."""
+    before = world.hash
+    world.change("node.name == 'a'")
+    assert (world.rolled.phase, world.rolled.step) == (Phase.PROGRESSING, 0)
+    assert world.hash == before
+    assert set(world.run(30).values()) > {"a"}
+    assert world.rolled.counts.candidate.decisions == 29  # the last one is not counted yet
+    assert world.rolled.counts.candidate.moved > 0
+    world.run(32)
+    assert world.rolled.step == 1
+    nodes = world.run(60, pods=3)
+    assert 0.3 < sum(node == "a" for node in nodes.values()) / len(nodes) < 0.8
+    candidate = world.rolled.counts.candidate
+    assert 0.1 < candidate.decisions / len(nodes) < 0.5
+    world.run(62)
+    assert world.rolled.step == 2
+    world.run(122)
+    assert world.rolled.phase is Phase.PROMOTED
+    assert world.hash != before
+    assert world.instance.reloader.store.current.generation == 2
+    assert set(world.run(5).values()) == {"a"}
+    assert world.events() == [*["RolloutStepped"] * 3, "RolloutPromoted"]
+
+
+def test_an_abort_rule_ends_it_with_its_figures(world: World) -> None:
+    """The stable set stays, byte by byte; the same files are not tried again."""
+    store = world.instance.reloader.store
+    before = store.current, world.instance.scheduler.profiles
+    world.change("false")
+    world.run(70)
+    assert world.rolled.phase is Phase.ABORTED
+    assert world.rolled.message.startswith("no node (candidate.unschedulable 1")
+    assert (store.current, world.instance.scheduler.profiles) == before
+    assert store.staged is None
+    assert world.events() == ["RolloutStepped", "RolloutAborted"]
+    world.instance.reload(store.prepare(), "http")
+    world.settle()
+    assert (world.rolled.phase, store.staged) == (Phase.ABORTED, None)
+    assert all(world.run(5).values())
+
+
+def test_a_newer_change_begins_at_the_first_step(world: World) -> None:
+    """It replaces the candidate."""
+    world.change("node.name == 'a'")
+    world.run(70)
+    assert world.rolled.step == 1
+    world.change("node.name == 'b'")
+    assert world.rolled.step == 0
+    assert world.instance.scheduler.canary is None
+    assert world.messages("Another candidate begins")
+
+
+def test_a_change_that_is_taken_back_ends_it(world: World) -> None:
+    """The files are those in force again."""
+    world.change("node.name == 'a'")
+    world.run(70)
+    world.change("true")
+    assert world.rolled.phase is Phase.REPLACED
+    assert world.instance.scheduler.canary is None
+    assert world.instance.reloader.store.staged is None
+
+
+def test_without_the_document_a_change_is_in_force_at_once(world: World) -> None:
+    """A rollout that is deleted lets the files decide."""
+    world.change("node.name == 'a'")
+    world.run(70)
+    (world.folder / "policies" / "rollout.yaml").unlink()
+    world.change("node.name == 'b'")
+    assert set(world.run(5).values()) == {"b"}
+    assert world.rolled.phase is Phase.REPLACED
+    world.change("node.name == 'c'")
+    assert set(world.run(5).values()) == {"c"}
+
+
+@pytest.mark.parametrize("seconds", [0, 30, 70, 200])
+def test_a_process_that_dies_goes_on_in_its_step(world: World, seconds: int) -> None:
+    """With the same sets on the same sides; counts of the last minute at most are lost."""
+    before = world.hash
+    world.change("node.name == 'a'")
+    world.run(seconds)
+    was, staged = world.rolled, world.instance.reloader.store.staged
+    assert staged is not None
+    sides = _sides(world)
+    world.start()
+    assert (world.rolled.step, world.rolled.phase) == (was.step, was.phase)
+    assert world.hash == before
+    again = world.instance.reloader.store.staged
+    assert again is not None
+    assert again.content_hash == staged.content_hash
+    assert _sides(world) == sides
+    lost = was.counts.candidate.decisions - world.rolled.counts.candidate.decisions
+    assert 0 <= lost <= 60
+
+
+def _sides(world: World) -> list[bool]:
+    canary = world.instance.scheduler.canary
+    pods = [PodInfo.of(make_pod(f"q{i}")) for i in range(50)]
+    return [canary is not None and canary.chosen(pod) for pod in pods]
+
+
+def test_a_process_that_starts_after_an_abort_keeps_the_stable_set(world: World) -> None:
+    """The files still hold what was aborted."""
+    before = world.hash
+    world.change("false")
+    world.run(70)
+    world.start()
+    assert world.hash == before
+    assert world.rolled.phase is Phase.ABORTED
+    assert all(world.run(5).values())
+
+
+def test_a_change_while_no_process_runs_is_rolled_out(world: World) -> None:
+    """What was in force before is in force again, and the files begin at the first step."""
+    before = world.hash
+    world.write("node.name == 'a'")
+    world.start()
+    assert world.hash == before
+    assert (world.rolled.phase, world.rolled.step) == (Phase.PROGRESSING, 0)
+
+
+def test_a_state_that_cannot_be_read_lets_the_files_decide(world: World) -> None:
+    """It is told, and the next change is rolled out again."""
+    Path(world.state).write_text("{")
+    world.start()
+    text = "The state of the rollout is refused; the files are in force"
+    assert world.messages(text)
+    assert all(world.run(3).values())
+
+
+def test_a_state_that_cannot_be_written_stops_the_rollout(world: World) -> None:
+    """The effects follow only a write: nothing begins before."""
+    folder = world.folder / "state.json"
+    folder.unlink()
+    folder.mkdir()
+    world.change("node.name == 'a'")
+    world.run(70)
+    assert world.instance.scheduler.canary is None
+    assert world.messages("Failed to write the state of the rollout")
+    folder.rmdir()
+    world.run(70)
+    assert world.messages("A step of the rollout begins")
+
+
+def test_of_two_schedulers_one_is_refused(tmp_path: Path) -> None:
+    """A file is written as it was read or written last, or not at all."""
+    path = str(tmp_path / "state")
+    one, other = FileStorage(path), FileStorage(path)
+    said: list[str] = []
+    assert (one.read(), other.read()) == (None, None)
+    one.write("a", said.append)
+    other.write("b", said.append)
+    assert other.read() == "a"
+    other.write("b", said.append)
+    assert said == ["", CHANGED, ""]
+    assert one.read() == "b"
+
+
+def test_requests_promote_and_abort(world: World) -> None:
+    """They name the candidate; what cannot be is said at once."""
+    rollouts = world.instance.rollouts
+    assert rollouts is not None
+    assert rollouts.report() is None
+    assert rollouts.request("promote", "", "admin") == "no rollout is under way"
+    world.change("node.name == 'a'")
+    other = rollouts.request("abort", "0123", "admin")
+    assert other.startswith("the candidate is ")
+    assert rollouts.request("abort", world.rolled.candidate[:12], "admin") == ""
+    assert world.rolled.phase is Phase.PROGRESSING
+    world.settle()
+    assert world.rolled.phase is Phase.ABORTED
+    assert world.rolled.message == "aborted in step 1 by admin"
+    assert rollouts.request("abort", "", "") == "the rollout has ended: Aborted"
+    world.change("node.name == 'b'")
+    assert rollouts.request("promote", "", "admin") == ""
+    world.settle()
+    assert world.rolled.phase is Phase.PROMOTED
+    assert set(world.run(3).values()) == {"b"}
+
+
+def test_the_report_has_both_sides_and_the_last_differences(world: World) -> None:
+    """Where the rollout is, what was measured, and which pods would go elsewhere."""
+    world.change("node.name == 'a'")
+    nodes = world.run(10)
+    assert world.instance.rollout is not None
+    report = world.instance.rollout.report()
+    assert report is not None
+    assert (report.name, report.phase, report.step) == ("careful", "Progressing", 1)
+    assert {side: m.decisions for side, m in report.measures.items()} == {
+        "stable": 10,
+        "candidate": 10,
+    }
+    moved = [each for each in report.differences if each.result == "moved"]
+    assert {each.candidate for each in moved} == {"a"}
+    assert [each.pod for each in moved] == [f"default/{p}" for p in nodes if nodes[p] != "a"]
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    """With a state, or only with the texts in force."""
+    state = rollout.State("r", "p", "s", "c", began=1, seen=2)
+    for held in (state, None):
+        assert read_record(Record(held, {"/a": "b"}).text()) == Record(held, {"/a": "b"})
+
+
+class Annotated:
+    """A lease in memory."""
+
+    def __init__(self) -> None:
+        self.annotations: dict[str, str] = {}
+
+    def annotation(self, name: str) -> str | None:
+        """Return an annotation."""
+        return self.annotations.get(name)
+
+    def annotate(self, name: str, value: str, done: Callable[[str], None]) -> None:
+        """Write an annotation."""
+        self.annotations[name] = value
+        done("")
+
+
+def test_a_lease_has_the_record_packed() -> None:
+    """What is no record is an error, and a bomb is cut off."""
+    lease, said = Annotated(), list[str]()
+    storage = LeaseStorage(lease)
+    assert storage.read() is None
+    text = Record(None, {"/policy.yaml": "a: b\n" * 10_000}).text()
+    assert storage.size(text) < len(text) / 50
+    storage.write(text, said.append)
+    assert (storage.read(), said) == (text, [""])
+    for wrong in ("%%", "YWJj"):
+        lease.annotations[ANNOTATION] = wrong
+        with pytest.raises(ClusterError, match=r"annotation policysched\.dev/rollout of the lease"):
+            storage.read()
+
+
+class Full(MemoryStorage):
+    """A storage with too little room."""
+
+    most = 100
+
+
+def test_a_set_that_is_too_large_to_be_kept_is_not_rolled_out(world: World) -> None:
+    """The candidate is given up, and the error says what helps."""
+    rollouts = world.instance.rollouts
+    assert rollouts is not None
+    before = world.hash
+    rollouts._storage = Full()
+    world.change("node.name == 'a'")
+    assert world.hash == before
+    assert world.instance.reloader.store.staged is None
+    (line,) = world.messages("The rollout is refused: its state would be lost with the leader")
+    assert line["error"].endswith("the limit is 100; use --rollout-state")
