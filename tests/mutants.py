@@ -77,7 +77,35 @@ TRACING: Final = "language/runtime/tracing.py"
 TURNS: Final = ("tests/queue/test_queue_heap.py",)
 ORDERS: Final = ("tests/plugins/rules/test_bound_order.py",)
 
+SETUP: Final = "scheduler/setup"
+BESIDE: Final = ("tests/scheduler/setup/test_canary.py",)
+
 MUTANTS: Final = (
+    # A candidate beside the set in force: whose profiles are kept, and which pods change sides.
+    Mutant(
+        f"{SETUP}/profiles.py",
+        " and current.pipeline.content_hash == ready.content_hash:\n                self._made.keep",
+        ":\n                self._made.keep",
+        BESIDE,
+    ),
+    Mutant(
+        f"{SETUP}/reload.py",
+        "        queue.move_among(moved, POLICY_RELOAD, None)\n",
+        "",
+        BESIDE,
+    ),
+    Mutant(
+        f"{SETUP}/reload.py",
+        "scheduler.profiles, scheduler.canary = built.profiles, None",
+        "scheduler.profiles = built.profiles",
+        BESIDE,
+    ),
+    Mutant(
+        f"{SETUP}/reload.py",
+        "        self._settle(self.assembly.build(current.plans, current.generation))\n",
+        "",
+        BESIDE,
+    ),
     # Queues of pods: what moves a queue, and what a key read.
     Mutant(QUEUE_HEAP, "for name in self.order.take_stale_queues():", "for name in ():", TURNS),
     Mutant(QUEUE_HEAP, "queue.number = next(self._tickets)", "pass", TURNS),

@@ -64,7 +64,7 @@ class DecisionLogFlags:
         What the decision log leaves out, and names as masked: labels.KEY for a label of the pod,
         message, node, pod, reasons, scores, uid or victims. May be given several times.
     audit_share
-        The part of the time that audited policies take at most, from 0 to 1. What they are not
+        The part of the CPU time that audited policies take at most, from 0 to 1. What they are not
         compared with is counted.
     """
 

@@ -13,8 +13,9 @@ PostFilter plugins want to be done afterwards is not done.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -88,17 +89,23 @@ class Example(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Share:
-    """A part of the time, over a window that moves.
+    """A part of the CPU time that the process takes, over a window that moves.
 
-    What is not spent within the window is lost, what is spent too much is waited for.
+    What is not spent within the window is lost, what is spent too much is waited for. CPU time, so
+    that pods are not held up where the CPU is scarce.
     """
 
-    def __init__(self, now: float) -> None:
-        self._at = now
+    def __init__(
+        self, share: Callable[[], float], clock: Callable[[], float] = time.process_time
+    ) -> None:
+        self.share = share
+        self.clock = clock
+        self._at = clock()
         self._credit = 0.0
 
-    def is_left(self, share: float, now: float) -> bool:
-        """Return whether something may be spent at that time, in seconds."""
+    def is_left(self, now: float) -> bool:
+        """Return whether something may be spent at that time of the clock."""
+        share = self.share()
         earned = self._credit + share * (now - self._at)
         self._credit, self._at = min(earned, share * WINDOW), now
         return share > 0 and self._credit >= 0
@@ -111,7 +118,7 @@ class Share:
 class Audits:
     """Evaluates what is audited beside what decides, from now on.
 
-    ``share`` returns the part of the time that may be taken, ``told`` is told of each verdict.
+    ``share`` is the time that may be taken, ``told`` is told of each verdict.
     ``families`` count by profile, policy and result. ``log`` gets what would have been different.
     """
 
@@ -121,7 +128,7 @@ class Audits:
         audited: Audited,
         families: observability.PolicyMetrics,
         log: observability.DecisionLog,
-        share: Callable[[], float],
+        share: Share,
         told: Told = _nobody,
     ) -> None:
         self._scheduler = scheduler
@@ -129,9 +136,8 @@ class Audits:
         self._counts = families.audit_decisions_total.values
         self._reasons = families.audit_skipped_total.values
         self._log = log
-        self._share = share
         self._told = told
-        self._spent = Share(scheduler.observers.timer())
+        self._spent = share
         self._examples: dict[tuple[str, str], deque[Example]] = {}
         scheduler.observers.decided.append(self._decided)
         scheduler.observers.group_decided.append(self._group_decided)
@@ -151,7 +157,7 @@ class Audits:
                         "examples": msgspec.to_builtins([*self._examples.get(key, ())]),
                     }
                 )
-        return {"share": self._share(), "audits": listed}
+        return {"share": self._spent.share(), "audits": listed}
 
     def examples(self, policy: str) -> list[Example]:
         """Return the last differences of what is called so, in all profiles."""
@@ -162,33 +168,42 @@ class Audits:
 
     def _group_decided(self, decision: GroupDecision, _start: float) -> None:
         for member in decision.members:
-            for policy in self._audited(member.attempt.queued.info.scheduler_name):
-                self._count(member.attempt, policy, Verdict(SKIPPED, why="group"), "")
+            profile = member.attempt.queued.info.scheduler_name
+            self._skip(profile, self._audited(profile), "group")
 
     def _decided(self, attempt: Attempt, decision: Decision, _start: float) -> None:
-        audited = self._audited(attempt.queued.info.scheduler_name)
+        name = attempt.queued.info.scheduler_name
+        audited = self._audited(name)
         if not audited or is_made_again(attempt, self._scheduler):
             return
-        timer, node = self._scheduler.observers.timer, getattr(decision, "node", "")
-        start = timer()
+        clock, timer = self._spent.clock, self._scheduler.observers.timer
+        start = clock()
         why = _why_skipped(attempt, self._scheduler)
-        if not why and not self._spent.is_left(self._share(), start):
+        if not why and not self._spent.is_left(start):
             why = "share"
+        if why:
+            self._skip(name, audited, why)
+            return
+        node = getattr(decision, "node", "")
         for policy, profile in audited.items():
-            verdict, began = Verdict(SKIPPED, why=why), timer()
-            if not why:
-                verdict = judged(self._scheduler, attempt, decision, profile)
+            began = timer()
+            verdict = judged(self._scheduler, attempt, decision, profile)
             self._told(policy, decision, verdict, timer() - began)
-            self._count(attempt, policy, verdict, node)
-        if not why:
-            self._spent.spend(timer() - start)
+            if verdict.result == SKIPPED:
+                self._skip(name, (policy,), verdict.why)
+            else:
+                self._count(attempt, policy, verdict, node)
+        self._spent.spend(clock() - start)
+
+    def _skip(self, profile: str, audited: Iterable[str], why: str) -> None:
+        for policy in audited:  # most pods of a busy scheduler: nothing is made for them
+            self._counts[profile, policy, SKIPPED] += 1
+            self._reasons[profile, policy, why] += 1
 
     def _count(self, attempt: Attempt, policy: str, verdict: Verdict, node: str) -> None:
         pod = attempt.queued.info
         profile, result = pod.scheduler_name, verdict.result
         self._counts[profile, policy, result] += 1
-        if result == SKIPPED:
-            self._reasons[profile, policy, verdict.why] += 1
         if result not in DIFFERENT:
             return
         example = Example(

@@ -80,7 +80,7 @@ LONG: Final = SECOND // 4
 FURTHEST: Final = 60 * SECOND
 """Nanoseconds that a pod is put off at most."""
 SHARE: Final = 0.1
-"""The part of the time that audits take at most, unless --audit-share says otherwise."""
+"""The part of the CPU time that audits take at most, unless --audit-share says otherwise."""
 CLOSING = "the scheduler is shutting down"
 
 
@@ -167,7 +167,7 @@ class Instance(ABC):
     patience = 60.0
     """Seconds in which the inputs of new policies must be listed, else the reload is refused."""
     audit_share = SHARE
-    """The part of the time that audits take at most."""
+    """The part of the CPU time that audits take at most."""
     audits: Audits | None = None
     """What is audited beside what decides; None until something is."""
     policy_objects: PolicyObjects | None = None
@@ -422,13 +422,14 @@ class Instance(ABC):
         wanted = self.reloader.assembly.current.audits or (rollouts and rollouts.audited)
         if self.audits is not None or not wanted:
             return
-        from policy_sched.instance.app.audit import Audits  # noqa: PLC0415 - only where it is used
+        # imported here: only where it is used
+        from policy_sched.instance.app.audit import Audits, Share  # noqa: PLC0415
 
         def told(policy: str, decision: Decision, verdict: Verdict, seconds: float) -> None:
             if self.rollouts is not None:
                 self.rollouts.audit_told(policy, decision, verdict, seconds)
 
-        share, families = lambda: self.audit_share, self.metrics.policies
+        share, families = Share(lambda: self.audit_share), self.metrics.policies
         self.audits = Audits(self.scheduler, self._audited, families, self.log, share, told)
 
     def _audited(self, profile: str) -> Mapping[str, Profile]:

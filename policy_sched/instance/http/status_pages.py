@@ -84,6 +84,7 @@ def policies(store: PolicyStore) -> PageData:
             for ready in store.current.plans
         ],
         "warnings": [as_data(problem) for problem in store.current.warnings],
+        "candidate": None if store.staged is None else store.staged.content_hash,
     }
 
 

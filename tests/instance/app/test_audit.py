@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -67,6 +68,7 @@ class Audited:
         self.families = PolicyMetrics()
         self.counts = self.families.audit_decisions_total.values
         self.share = 0.1
+        self.clock: Callable[[], float] = lambda: 0.0
         self.lines: list[dict[str, Any]] = []
         self.time = 0.0
         self.scheduler.observers.timer = lambda: self.time
@@ -79,7 +81,7 @@ class Audited:
                 lambda profile: {**self.assembly.current.audits.get(profile, {}), **self.others},
                 self.families,
                 log,
-                lambda: self.share,
+                Share(lambda: self.share, lambda: self.clock()),  # noqa: PLW0108 - tests set another
             )
 
     def decide(self, *cpus: str) -> list[str]:
@@ -146,7 +148,7 @@ def test_audits_take_a_share_of_the_time(tmp_path: Path) -> None:
         [policy(tmp_path, "Harmless", "filter: [{expression: 'true', message: never}]")],
     )
     ticks = iter(range(1000))
-    audited.scheduler.observers.timer = lambda: float(next(ticks))
+    audited.clock = lambda: float(next(ticks))
     audited.decide(*["100m"] * 20)
     results = audited.results("Harmless")
     evaluated = sum(n for result, n in results.items() if result != "skipped")
@@ -279,15 +281,15 @@ def test_other_victims_are_a_difference(tmp_path: Path) -> None:
 def test_a_quiet_hour_is_not_saved_up(tmp_path: Path) -> None:
     """After it the share is that of a second, and what was spent too much is waited for."""
     del tmp_path
-    share = Share(0.0)
-    assert share.is_left(0.1, 0.0)
+    share = Share(lambda: 0.1, lambda: 0.0)
+    assert share.is_left(0.0)
     share.spend(0.5)
-    assert not share.is_left(0.1, 4.0)
-    assert share.is_left(0.1, 5.0)
-    assert share.is_left(0.1, 3605.0)
+    assert not share.is_left(4.0)
+    assert share.is_left(5.0)
+    assert share.is_left(3605.0)
     share.spend(0.11)
-    assert not share.is_left(0.1, 3605.0)
-    assert not Share(0.0).is_left(0.0, 1.0)
+    assert not share.is_left(3605.0)
+    assert not Share(lambda: 0.0, lambda: 0.0).is_left(1.0)
 
 
 def test_all_policies_of_a_pod_are_judged_or_none(tmp_path: Path) -> None:
@@ -299,7 +301,7 @@ def test_all_policies_of_a_pod_are_judged_or_none(tmp_path: Path) -> None:
     ]
     own = Audited(config(tmp_path, *names), files)
     ticks = iter(range(1000))
-    own.scheduler.observers.timer = lambda: float(next(ticks))
+    own.clock = lambda: float(next(ticks))
     own.decide(*["100m"] * 20)
     skipped = {name: own.results(name)["skipped"] for name in names}
     assert skipped["Nowhere"] == skipped["Harmless"] > 0
