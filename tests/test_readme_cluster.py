@@ -26,7 +26,11 @@ READY = {
 """What the log of a command says, by the first word that it has, when the next may be typed."""
 PATIENCE = 120.0
 """Seconds for what takes one or two on an idle machine."""
-SESSIONS = (("docs/operating.md", "docs/shadow.md"), ("docs/scheduler-plugins.md",))
+SESSIONS = (
+    ("docs/operating.md", "docs/shadow.md"),
+    ("docs/scheduler-plugins.md",),
+    ("docs/policy-objects.md",),
+)
 """The pages with commands for one shell, in the order in which they are typed."""
 PORTS = ("8080", "8081", "2020")
 """Those on the pages; each stands for one that is free."""
@@ -153,7 +157,9 @@ def commands(session: tuple[str, ...]) -> list[Example]:
     return [example for block in joined for example in examples(block)]
 
 
-@pytest.mark.parametrize(("session", "count"), [(SESSIONS[0], 10), (SESSIONS[1], 17)])
+@pytest.mark.parametrize(
+    ("session", "count"), [(SESSIONS[0], 10), (SESSIONS[1], 17), (SESSIONS[2], 9)]
+)
 def test_commands_print_what_the_pages_show(
     session: tuple[str, ...], count: int, shell: Shell
 ) -> None:

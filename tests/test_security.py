@@ -18,13 +18,20 @@ from policy_sched.cli.app import VERBS
 from policy_sched.cli.main import run
 from policy_sched.client.kube.auth.credentials import Trust, tls_context
 from policy_sched.client.kube.rest import client as api, decoding as lines, retry
-from policy_sched.embedded.apiserver.endpoints import negotiation as bodies
+from policy_sched.embedded.apiserver.endpoints import negotiation as bodies, webhooks
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.registry import errors as refusals
+from policy_sched.embedded.apiserver.validation import fields
 from policy_sched.http import connections
-from policy_sched.instance.http import delegated_auth as doorkeeper, listener as listening
+from policy_sched.instance.app import policy_status
+from policy_sched.instance.http import (
+    admission_reviews as reviews,
+    delegated_auth as doorkeeper,
+    listener as listening,
+)
 from policy_sched.language import diagnostics as codes
 from policy_sched.policytest import scenario
+from policy_sched.profiles.load import policy_object
 from policy_sched.profiles.load.configuration import MAX_PROFILES
 from policy_sched.profiles.load.document import MAX_DOCUMENTS
 from policy_sched.profiles.load.policies import MAX_RULE_TEXT
@@ -75,6 +82,13 @@ a0: &a0 [x, x, x]
         f"{listening.MOST} connections, where idle and anonymous ones give way first",
         f"must come within {listening.KEPT:.0f} s, headers of {listening.LINE >> 10} KiB",
         f"remembered for {doorkeeper.TTL:.0f} s",
+        f"at most {policy_object.MOST_OBJECTS:,} objects, {policy_object.MOST_BYTES >> 20} MiB",
+        f"a status has {policy_status.MOST_PROBLEMS} problems and messages of",
+        f"messages of {policy_status.LONGEST:,} characters",
+        f"bodies of {reviews.MOST_BYTES >> 20} MiB, {reviews.WAITING} reviews at a time",
+        f"with {reviews.LIMITS.processor_time} s of processor time and",
+        f"processor time and {reviews.LIMITS.memory >> 20} MiB; the answer",
+        f"{webhooks.MOST_BYTES >> 20} MiB an answer, at most {fields.LONGEST_WAIT} s; what",
     ],
 )
 def test_the_page_has_the_numbers_of_the_code(claim: str) -> None:

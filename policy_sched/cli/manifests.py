@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -26,6 +27,7 @@ from policy_sched.deploy import (
     dashboard,
     manifests,
 )
+from policy_sched.errors import PolicySchedError
 
 Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
 
@@ -98,6 +100,12 @@ class InsteadFlags:
     crds
         Print what policies as objects need instead: their CustomResourceDefinition, and roles of
         authors and readers.
+    webhook
+        With --crds and --tls-secret: print a ValidatingWebhookConfiguration, too, with which the
+        API server has policies checked before it stores them.
+    ca_file
+        With --webhook: the authority (PEM) that signed the certificate of --tls-secret; without
+        it cert-manager fills it in.
     dockerfile
         Print the recipe of the image instead, and nothing else.
     rule_file
@@ -108,9 +116,27 @@ class InsteadFlags:
     """
 
     crds: Annotated[bool, Parameter(negative="")] = False
+    webhook: Annotated[bool, Parameter(negative="")] = False
+    ca_file: str | None = None
     dockerfile: Annotated[bool, Parameter(negative="")] = False
     rule_file: Annotated[bool, Parameter(negative="")] = False
     dashboard_file: Annotated[bool, Parameter(negative="")] = False
+
+    def authority(self, options: Options) -> bytes:
+        """Return the authority. Raises PolicySchedError for flags that do not go together."""
+        if self.webhook and not self.crds:
+            raise PolicySchedError("--webhook is for --crds")
+        if self.webhook and options.tls_secret is None:
+            text = "--webhook needs --tls-secret: the API server has to trust the certificate"
+            raise PolicySchedError(text)
+        if self.ca_file is None:
+            return b""
+        if not self.webhook:
+            raise PolicySchedError("--ca-file is for --webhook")
+        authority = Path(self.ca_file).read_bytes()
+        if b"-----BEGIN CERTIFICATE-----" not in authority:
+            raise PolicySchedError(f"{self.ca_file}: there is no certificate (PEM) in this file")
+        return authority
 
 
 def print_manifests(
@@ -132,6 +158,7 @@ def print_manifests(
         yaml, or json: a List. The same bytes for the same input.
     """
     options, instead = (deployment or DeploymentFlags()).options, instead or InsteadFlags()
+    authority = instead.authority(options)
     if instead.dockerfile:
         sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
     elif instead.rule_file:
@@ -139,8 +166,9 @@ def print_manifests(
     elif instead.dashboard_file:
         sys.stdout.write(dashboard(options))
     else:
+        crds = custom_resources(options, webhook=instead.webhook, authority=authority)
         deployed = _deployed(policy or PolicyFlags(), options)
-        printed = list(custom_resources(options) if instead.crds else deployed)
+        printed = list(crds if instead.crds else deployed)
         sys.stdout.write(as_json(printed) if output == "json" else as_yaml(printed))
     return OK
 

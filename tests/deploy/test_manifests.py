@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from base64 import b64decode
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -597,3 +598,50 @@ def of_ours(text: str) -> dict[tuple[str, ...], list[str]]:
     rules = documents(text)["ClusterRole", "policy-sched"]["rules"]
     ours = (rule for rule in rules if rule["apiGroups"] == ["policysched.dev"])
     return {tuple(rule["resources"]): rule["verbs"] for rule in ours}
+
+
+def test_a_webhook_is_printed_that_trusts_the_certificate_and_never_blocks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """For policies of the endpoints' path, with the authority that is given, or cert-manager's."""
+    authority = tmp_path / "ca.crt"
+    authority.write_text("-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n")
+    words = ("--crds", "--webhook", "--tls-secret", "cert", "--namespace", "s")
+    given = documents(printed(capsys, *words, "--ca-file", str(authority)))
+    configuration = given["ValidatingWebhookConfiguration", "policy-sched"]
+    assert [hook["name"] for hook in configuration["webhooks"]] == [
+        f"validate.{own.plural}.policysched.dev" for own in CUSTOM_RESOURCES
+    ]
+    hook = configuration["webhooks"][0]
+    client = hook["clientConfig"]
+    assert b64decode(client["caBundle"]) == authority.read_bytes()
+    assert client["service"]["path"] == "/validate"
+    service = given["Service", client["service"]["name"]]
+    assert service["metadata"]["namespace"] == client["service"]["namespace"] == "s"
+    assert service["spec"]["ports"] == [{"name": "https", "port": 443, "targetPort": "https"}]
+    assert (hook["failurePolicy"], hook["sideEffects"]) == ("Ignore", "None")
+    assert hook["timeoutSeconds"] == 5
+    injected = documents(printed(capsys, *words))
+    metadata = injected["ValidatingWebhookConfiguration", "policy-sched"]["metadata"]
+    assert metadata["annotations"] == {"cert-manager.io/inject-ca-from-secret": "s/cert"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--webhook", "--tls-secret", "a"), "--webhook is for --crds"),
+        (("--crds", "--webhook"), "--webhook needs --tls-secret"),
+        (("--crds", "--ca-file", "x"), "--ca-file is for --webhook"),
+        (("--crds", "--webhook", "--tls-secret", "a", "--ca-file", "{key}"), "no certificate"),
+    ],
+)
+def test_flags_of_the_webhook_that_do_not_fit_together(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """Before anything is printed."""
+    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
+    arguments = [word.replace("{key}", str(tmp_path / "key")) for word in words]
+    assert run(["manifests", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""

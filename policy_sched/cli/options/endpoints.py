@@ -160,6 +160,10 @@ async def endpoints(
             text = "can be reached from other machines: that needs --token-auth-file"
             text += " or --client-ca-file"
             raise ClusterError(f"--bind-address {host} {text}")
+        reviews = None
+        if instance.policy_objects is not None:
+            most = instance.reloader.store.files.max_cost_limit
+            reviews = stack.enter_context(http.AdmissionReviews(most))
         offered = http.Offered(
             instance,
             running.reload,
@@ -168,6 +172,7 @@ async def endpoints(
             lambda: _effective_settings(instance, overrides),
             flags.open_paths,
             shown_flags(flags, given, overrides, instance.reloader.store.files),
+            reviews,
         )
         pair = _pair(flags, given, secure=remote or not near)
         context = None if pair is None else http.server_context(*pair, flags.client_ca_file)

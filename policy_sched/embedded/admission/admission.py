@@ -168,6 +168,8 @@ def default(resource: Resource, data: Plain) -> None:
             fill_in(resource.kind, data)
         case "Secret":
             _fill_secret(data)
+        case "ValidatingWebhookConfiguration":
+            _fill_webhooks(data)
         case "Service" | "PersistentVolume" | "PersistentVolumeClaim":
             fill_in(resource.kind, data)
         case "ResourceClaim" | "ResourceClaimTemplate":
@@ -182,6 +184,28 @@ def default(resource: Resource, data: Plain) -> None:
             for field, value in _JOB_DEFAULTS.items():
                 if spec.get(field) is None:
                     spec[field] = value
+
+
+_WEBHOOK_DEFAULTS: Final = {
+    "failurePolicy": "Fail",
+    "matchPolicy": "Equivalent",
+    "timeoutSeconds": 10,
+}
+
+
+def _fill_webhooks(data: Plain) -> None:
+    """Write the defaults of webhooks. (SetDefaults functions of admissionregistration/v1.)"""
+    for webhook in data.get("webhooks") or ():
+        for field, value in _WEBHOOK_DEFAULTS.items():
+            if webhook.get(field) is None:
+                webhook[field] = value
+        for field in ("namespaceSelector", "objectSelector"):
+            webhook[field] = webhook.get(field) or {}
+        for rule in webhook.get("rules") or ():
+            rule["scope"] = rule.get("scope") or "*"
+        service = (webhook.get("clientConfig") or {}).get("service")
+        if isinstance(service, dict):
+            service["port"] = service.get("port") or 443
 
 
 def _select_own_pods(meta: Plain, spec: Plain) -> None:

@@ -22,6 +22,7 @@ from policy_sched.instance.http.delegated_auth import (
 )
 
 if TYPE_CHECKING:
+    from policy_sched.instance.http.admission_reviews import AdmissionReviews as AdmissionReviews
     from policy_sched.instance.http.endpoints import Endpoints as Endpoints, Offered as Offered
     from policy_sched.instance.http.listener import (
         Listener as Listener,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from policy_sched.instance.http.status_pages import Explaining as Explaining
 
 _LATER: Final = {
+    "AdmissionReviews": "admission_reviews",
     "Endpoints": "endpoints",
     "Explaining": "status_pages",
     "Listener": "listener",

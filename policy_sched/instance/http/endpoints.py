@@ -23,7 +23,8 @@ from policy_sched.errors import ClusterError, Diagnostic, PolicySchedError
 from policy_sched.http import recognized
 from policy_sched.instance import observability
 from policy_sched.instance.app import Instance
-from policy_sched.instance.http import status_pages, status_pages as pages
+from policy_sched.instance.http import admission_reviews, status_pages, status_pages as pages
+from policy_sched.instance.http.admission_reviews import AdmissionReviews
 from policy_sched.instance.http.delegated_auth import (
     ANONYMOUS,
     OPEN,
@@ -48,6 +49,7 @@ JSON: Final = "application/json"
 NO_ROLLOUT: Final = "nothing is rolled out: there is no Rollout, or no change since the start"
 NO_PAGE: Final = "the server could not find the requested resource"
 _READING: Final = ("GET", "HEAD")
+VALIDATE: Final = "/validate"
 _ROLLOUT: Final[dict[str, Action]] = {
     "/-/rollout/promote": "promote",
     "/-/rollout/abort": "abort",
@@ -78,6 +80,8 @@ class Offered:
     settings: Callable[[], KubeSchedulerConfiguration]
     open_paths: tuple[str, ...] = OPEN
     flags: Mapping[str, str] = field(default_factory=dict)
+    reviews: AdmissionReviews | None = None
+    """What judges objects at /validate, which any caller may ask; None: it is not served."""
 
 
 class Refused(Exception):  # noqa: N818 - carries a response
@@ -139,6 +143,8 @@ class Endpoints:
         free = self._free(path)
         if free and path.removeprefix("/") in self._offered.checks:
             return self._health(request)
+        if path == VALIDATE and self._offered.reviews is not None:
+            return await self._validate(request, self._offered.reviews)
         caller = await self._caller(request)
         explained = _EXPLAIN.fullmatch(path)
         attributes = RequestAttributes(request.method.lower(), path)
@@ -205,6 +211,7 @@ class Endpoints:
 
     async def _index(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         paths = [path for path in self._pages if path != "/"]
+        paths += [VALIDATE] if self._offered.reviews is not None else []
         for kind, checks in self._offered.checks.items():
             paths += [f"/{kind}", *(f"/{kind}/{check.name}" for check in checks)]
         return _json({"paths": sorted([*paths, "/explain/NAMESPACE/POD"])})
@@ -334,6 +341,23 @@ class Endpoints:
         except PolicySchedError as error:
             return _status(400, "BadRequest", str(error))
         return await _report(request, fit.restricted(nodes=nodes, pods=pods))
+
+    async def _validate(self, request: web.BaseRequest, reviews: AdmissionReviews) -> web.Response:
+        """Judge the object of an AdmissionReview; API servers present no credentials."""
+        if request.method != "POST":
+            return _not_allowed("POST")
+        try:
+            async with reviews.admitted(), asyncio.timeout(TAKEN):
+                body = await admission_reviews.read(request.content)
+                return _json(await reviews.review(body))
+        except TimeoutError:
+            return _status(408, "Timeout", "the body did not arrive in time")
+        except admission_reviews.BusyReviews as busy:
+            response = _status(429, "TooManyRequests", str(busy))
+            response.headers["Retry-After"] = "1"
+            return response
+        except admission_reviews.BadReview as bad:
+            return _status(400, "BadRequest", str(bad))
 
     async def _explain(
         self, request: web.BaseRequest, caller: Caller, namespace: str, name: str

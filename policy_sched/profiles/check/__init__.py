@@ -14,6 +14,7 @@ from policy_sched.profiles.check.check import (
     check_open as check_open,
     config_errors as config_errors,
     rule_errors as rule_errors,
+    rule_problems as rule_problems,
 )
 from policy_sched.profiles.check.proofs import (
     PASSES as PASSES,

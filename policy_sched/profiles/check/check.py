@@ -287,8 +287,12 @@ def _policy(
 
 def rule_errors(policies: Iterable[LoadedPolicy]) -> list[Diagnostic]:
     """Return the errors of the rules of policies, as far as the rest of each is valid."""
-    problems = [problem for policy in policies for problem in _policy(policy, (), None)]
-    return [problem for problem in problems if problem.severity is Severity.ERROR]
+    return [p for p in rule_problems(policies) if p.severity is Severity.ERROR]
+
+
+def rule_problems(policies: Iterable[LoadedPolicy]) -> list[Diagnostic]:
+    """Return the errors and the lints of the rules of policies."""
+    return [problem for policy in policies for problem in _policy(policy, (), None)]
 
 
 def _about_placeholder(problem: Diagnostic, policy: LoadedPolicy) -> bool:

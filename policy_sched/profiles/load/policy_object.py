@@ -21,6 +21,7 @@ from policy_sched.profiles.load.policies import (
     HIDING_COMMENT,
     LoadedPolicy,
     load_policy_document,
+    read_rollout,
     too_much_rule_text,
 )
 from policy_sched.source import MAX_POLICY_BYTES, Marked, SourceFile
@@ -37,16 +38,20 @@ _OF_FILE: Final = ("name", "labels", "annotations")
 
 
 class PolicyObject(msgspec.Struct, frozen=True):
-    """An object of kind Policy. ``raw``: apiVersion, kind, metadata and spec as JSON."""
+    """An object of a kind of ours, a Policy unless stated.
+
+    ``raw``: apiVersion, kind, metadata and spec as JSON.
+    """
 
     name: str
     raw: bytes
     generation: int = 0
+    kind: str = models.POLICY_KIND
 
     @property
     def file(self) -> str:
         """What messages call it, as kubectl does."""
-        return f"policy.{_GROUP}/{self.name}"
+        return f"{self.kind.lower()}.{_GROUP}/{self.name}"
 
 
 class LoadedObject(msgspec.Struct, frozen=True):
@@ -94,6 +99,10 @@ def read_object(given: PolicyObject) -> LoadedObject:
         return LoadedObject(None, tuple(problems))
     marked = documents[0]
     marked.value = _as_in_a_file(marked.value)
+    if given.kind == models.ROLLOUT_KIND:
+        position = DocumentPosition(given.file, marked)
+        told = position.diagnostics(read_rollout(marked)[1])
+        return LoadedObject(None, (*problems, *told), marked)
     policy, found = load_policy_document(marked)
     problems += (problem for problem in found if problem.code != HIDING_COMMENT)
     if policy is not None:

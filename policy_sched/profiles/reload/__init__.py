@@ -13,12 +13,15 @@ from policy_sched.profiles.reload.inputs import (
     Compilation as Compilation,
     CompiledFiles as CompiledFiles,
     Config as Config,
+    ObjectProblem as ObjectProblem,
     PolicyFiles as PolicyFiles,
     RolloutText as RolloutText,
     alone as alone,
     compiled_set as compiled_set,
     first_compilation as first_compilation,
+    judged_alone as judged_alone,
     read_policy_set as read_policy_set,
+    warmed as warmed,
 )
 from policy_sched.profiles.reload.store import (
     ActivePolicies as ActivePolicies,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.errors import Diagnostic, PolicySchedError, Severity, bounded
 from policy_sched.language import SCHEMA_DIFFERS, Input, schema_hint
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.model import ApiObject, Kind
@@ -386,6 +386,54 @@ def alone(given: load.PolicyObject, max_cost_limit: int = MAX_ANNOTATED_COST) ->
     head = {"apiVersion": models.API_VERSION, "kind": models.KIND}
     config = {**head, "profiles": [{"plugins": {"multiPoint": plugins}}]}
     return PolicyFiles(config, (), max_cost_limit, objects=(given,))
+
+
+class ObjectProblem(msgspec.Struct, frozen=True):
+    """A problem of an object, with the field that it is about."""
+
+    severity: Severity
+    code: str
+    path: str
+    line: int
+    message: str
+    hint: str
+
+    @property
+    def text(self) -> str:
+        """The problem on one line."""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.path or 'the object'}, line {self.line}: {self.code}: {self.message}{hint}"
+
+
+def judged_alone(given: load.PolicyObject, max_cost_limit: int) -> tuple[ObjectProblem, ...]:
+    """Return every problem of an object, whatever else there is; of a sound policy, its lints."""
+    if given.kind == models.POLICY_KIND:
+        compilation = alone(given, max_cost_limit).compile()
+        told = list(compilation.problems)
+        policy = load.read_object(given).policy
+        if not compilation.failed and policy is not None:
+            from policy_sched.profiles.check import rule_problems  # noqa: PLC0415 - see above
+
+            told += rule_problems((policy,))
+    else:
+        told = list(load.read_object(given).problems)
+    paths = load.paths_of((given,), told)
+    return tuple(
+        ObjectProblem(
+            problem.severity,
+            problem.code,
+            paths.get((problem.file, problem.line, problem.column), ""),
+            problem.line,
+            problem.message,
+            problem.hint,
+        )
+        for problem in bounded(dict.fromkeys(told))
+    )
+
+
+def warmed() -> None:
+    """Compile the default profile, so that the first object is judged at once."""
+    PolicyFiles().compile()
 
 
 class CompiledFiles(msgspec.Struct, frozen=True):

@@ -22,11 +22,12 @@ import msgspec
 from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError, Stored, encoded, read
-from policy_sched.embedded.admission import not_found
+from policy_sched.embedded.admission import conflict, not_found
 from policy_sched.embedded.apiserver import registry, security
 from policy_sched.embedded.apiserver.endpoints import negotiation, watch
 from policy_sched.embedded.apiserver.endpoints.list import Listed, ListRequests, pieces, selection
 from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
+from policy_sched.embedded.apiserver.endpoints.webhooks import Webhooks
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
 from policy_sched.embedded.apiserver.registry import discovery
@@ -157,6 +158,9 @@ WARNINGS: Final = 32
 """Warnings that a response carries, as headers."""
 WARNING_BYTES: Final = 4096
 """Bytes of the warnings that a response carries (the API server's limit)."""
+REVIEWS: Final = 5
+"""How often a request is worked out whose object changes while webhooks review it."""
+CHANGING: Final = "the object has been modified; please apply your changes to the latest version"
 SMALL: Final = 50
 """Objects of a list that is written as a whole."""
 _LOG: Final = logging.getLogger("policy_sched.embedded.apiserver")
@@ -188,6 +192,7 @@ class RequestHandler:
         self._catalogs = registry.Catalogs(store.custom)
         self._watch_slots = watch.WatchSlots()
         self._parts = parts
+        self._webhooks = Webhooks(store)
 
     async def handle(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         """Handle a request. Raises ApiError, or NoSuchPage."""
@@ -225,6 +230,8 @@ class RequestHandler:
         headers = request.headers
         content_type, agent = headers.get("Content-Type", ""), headers.get("User-Agent", "")
         sent = Sent(target, options, await _body(request), content_type, user, agent)
+        if self._webhooks.concern(target):
+            await self._reviewed(sent, verb)
         if verb in ("delete", "deletecollection"):
             return await self._delete(request, sent, accept)
         if target.served.review:
@@ -337,6 +344,39 @@ class RequestHandler:
 
     # Writing.
 
+    async def _reviewed(self, sent: Sent, verb: str) -> None:
+        """Have webhooks review what a request does to its object. Raises ApiError."""
+        target, dry = sent.target, sent.options.dry_run
+        if verb in ("delete", "deletecollection"):
+            await self._reviewed_deletions(sent)
+            return
+        for _ in range(REVIEWS):
+            old = self._present(target)
+            with self._store.rehearsal():
+                _, new = self._written(sent, verb)
+            sent.warnings.clear()
+            operation = "CREATE" if old is None else "UPDATE"
+            await self._webhooks.review(sent, operation, old, new, dry=dry)
+            if self._present(target) is old:
+                return
+        raise conflict(target.served.resource, target.name, CHANGING)
+
+    async def _reviewed_deletions(self, sent: Sent) -> None:
+        target = sent.target
+        kind, namespace = target.served.resource.key, target.namespace
+        if target.name:
+            there = [self._store.get(kind, namespace, target.name)]
+        else:
+            wanted = selection(target, sent.options)
+            there = [one for one in self._store.select(kind, namespace) if wanted.selects(one)]
+        for stored in there:
+            await self._webhooks.review(sent, "DELETE", stored, None, dry=sent.options.dry_run)
+
+    def _present(self, target: RequestTarget) -> Stored | None:
+        """Return the object of a path as it is now."""
+        key = target.key
+        return self._store.find(key.kind, key.namespace, key.name) if target.name else None
+
     def _review(self, sent: Sent) -> web.Response:
         target = sent.target
         data = negotiation.object_of(sent.body, sent.content_type, target.served)
@@ -345,16 +385,19 @@ class RequestHandler:
 
     def _write(self, sent: Sent, verb: str, accept: str) -> web.Response:
         negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA))
-        writing, target = self._parts.writing, sent.target
+        status, stored = self._written(sent, verb)
+        return self._object(status, sent.target, stored, accept)
+
+    def _written(self, sent: Sent, verb: str) -> tuple[int, Stored]:
+        """Create, replace, apply or patch an object; return the status code, too."""
+        writing = self._parts.writing
         if verb == "create":
-            return self._object(201, target, writing.create(sent), accept)
+            return 201, writing.create(sent)
         if verb == "update":
-            status, stored = writing.update(sent)
-            return self._object(status, target, stored, accept)
+            return writing.update(sent)
         if negotiation.media_type(sent.content_type) == APPLY_PATCH:
-            status, stored = writing.apply(sent)
-            return self._object(status, target, stored, accept)
-        return self._object(200, target, writing.patch(sent), accept)
+            return writing.apply(sent)
+        return 200, writing.patch(sent)
 
     def _subresource(self, sent: Sent, verb: str) -> web.Response:
         parts = self._parts.subresources

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -440,6 +441,94 @@ def _event_type(problems: Problems, _at: str, data: Plain) -> None:
         problems.invalid("type", "", f"has invalid value: {data.get('type') or ''}")
 
 
+# Webhooks.
+
+_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
+_REVIEWS: Final = ("v1", "v1beta1")
+LONGEST_WAIT: Final = 30
+"""Seconds that a webhook may take."""
+
+
+def _webhook(problems: Problems, at: str, given: Any) -> None:
+    """Check one webhook. (validation.go of admissionregistration.)"""
+    _webhook_name(problems, f"{at}.name", str(given.get("name") or ""))
+    for field, choices in (
+        ("failurePolicy", ("Fail", "Ignore")),
+        ("matchPolicy", ("Equivalent", "Exact")),
+        ("sideEffects", _SIDE_EFFECTS),
+    ):
+        value = given.get(field)
+        if value is not None and value not in choices:
+            problems.unsupported(f"{at}.{field}", value, choices)
+    if given.get("sideEffects") is None:
+        words = ", ".join(_SIDE_EFFECTS)
+        problems.required(f"{at}.sideEffects", f"must specify one of {words}")
+    wait = given.get("timeoutSeconds")
+    if wait is not None and not 1 <= wait <= LONGEST_WAIT:
+        why = "the timeout value must be between 1 and 30 seconds"
+        problems.invalid(f"{at}.timeoutSeconds", wait, why)
+    versions = given.get("admissionReviewVersions") or ()
+    if not versions:
+        words = ", ".join(_REVIEWS)
+        problems.required(f"{at}.admissionReviewVersions", f"must specify one of {words}")
+    elif "v1" not in versions:
+        why = "must include v1, the version that this API server sends"
+        problems.invalid(f"{at}.admissionReviewVersions", list(versions), why)
+    if given.get("matchConditions"):
+        why = "conditions are not evaluated by this API server; use rules and selectors"
+        problems.forbidden(f"{at}.matchConditions", why)
+    for field in ("namespaceSelector", "objectSelector"):
+        try:
+            label_selector(msgspec.convert(given.get(field) or {}, LabelSelector))
+        except (msgspec.ValidationError, ValueError) as error:
+            problems.invalid(f"{at}.{field}", given.get(field), str(error))
+    for index, rule in items(given.get("rules")):
+        for field in ("operations", "apiGroups", "apiVersions", "resources"):
+            if not rule.get(field):
+                problems.required(f"{at}.rules[{index}].{field}")
+    _client_config(problems, f"{at}.clientConfig", given.get("clientConfig") or {})
+
+
+def _webhook_name(problems: Problems, at: str, name: str) -> None:
+    if not name:
+        problems.required(at)
+    elif wrong := list(formats.subdomain(name)):
+        problems.each(at, name, wrong)
+    elif name.count(".") < 2:
+        why = "should be a domain with at least three segments separated by dots"
+        problems.invalid(at, name, why)
+
+
+def _client_config(problems: Problems, at: str, given: Plain) -> None:
+    url, service = given.get("url"), given.get("service")
+    if (url is None) == (service is None):
+        problems.required(at, "exactly one of url or service is required")
+    elif url is not None:
+        try:
+            parts = urlsplit(url)
+            host = parts.hostname or ""
+        except ValueError as error:
+            problems.required(f"{at}.url", f"url must be a valid URL: {error}")
+            return
+        form = "; desired format: https://host[/path]"
+        if parts.scheme != "https":
+            why = f"'https' is the only allowed URL scheme{form}"
+            problems.invalid(f"{at}.url", parts.scheme, why)
+        if not host:
+            problems.invalid(f"{at}.url", host, f"host must be specified{form}")
+        for what, value, words in (
+            ("user", parts.username, "user information is not permitted in the URL"),
+            ("fragment", parts.fragment, "fragments are not permitted in the URL"),
+            ("query", parts.query, "query parameters are not permitted in the URL"),
+        ):
+            if value:
+                problems.invalid(f"{at}.url", value if what != "user" else "user", words)
+    elif isinstance(service, dict):
+        for field in ("name", "namespace"):
+            if not service.get(field):
+                problems.required(f"{at}.service.{field}", f"service {field} is required")
+
+
 _CHECKS: Final[dict[str, Check]] = {
     "access_modes": _access_modes,
     "annotations": check_annotations,
@@ -470,6 +559,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "service": _service,
     "spread_constraints": _spread_constraints,
     "taints": _taints,
+    "webhook": _webhook,
     "toleration": _toleration,
     "variable": _variable,
     "volume_source": _volume_source,
