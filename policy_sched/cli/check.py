@@ -72,7 +72,8 @@ def check(  # noqa: PLR0913  # one parameter for each option
         has; those in the manifests are checked, too.
     kubeconfig
         Instead of --snapshot: the live cluster of this kubeconfig, or of the pod that the process
-        runs in (in-cluster). It is listed once, as by snapshot; nothing is written.
+        runs in (in-cluster). It is listed once, as by snapshot; nothing is written. Schemas of
+        inputs are held against its CustomResourceDefinitions, too.
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
     ignore_unknown

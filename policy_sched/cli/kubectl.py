@@ -16,7 +16,7 @@ from typing import Final
 from policy_sched.errors import PolicySchedError
 
 ON_A_CLUSTER: Final = frozenset(
-    {"console", "diff", "eval", "explain", "fit", "rollout", "snapshot"}
+    {"console", "diff", "eval", "explain", "fit", "record", "rollout", "snapshot"}
 )
 """Verbs that look at a cluster: the one of kubectl, unless files are named."""
 SOURCES: Final = ("--kubeconfig", "--cluster", "--server")

@@ -34,6 +34,7 @@ CONFIG = "/home/a/.kube/config"
         (["explain", "b/p", "--namespace=c"], ["explain", "b/p", "--kubeconfig", CONFIG]),
         (["fit", "pod.yaml", "--cluster", "d"], ["fit", "pod.yaml", "--cluster", "d"]),
         (["rollout", "status"], ["rollout", "status", "--kubeconfig", CONFIG]),
+        (["record", "traffic"], ["record", "traffic", "--kubeconfig", CONFIG]),
         (["check", "policies"], ["check", "policies"]),
         (["--help"], ["--help"]),
         ([], []),
@@ -107,6 +108,13 @@ async def _other_verbs(kubectl: Kubectl, world: World, folder: Path) -> None:
     where = ("--kubeconfig", str(moved))
     await kubectl("policy-sched", "snapshot", file, *where, *second)
     assert "team/q" in await kubectl("policy-sched", "explain", "team/q", "--cluster", file)
+    recording = await kubectl.start("policy-sched", "record", str(folder / "traffic"), *second)
+    assert recording.stderr is not None
+    assert "recording 1 node, 2 pods" in (await recording.stderr.readline()).decode()
+    recording.terminate()
+    said, errors = await recording.communicate()
+    assert recording.returncode == 0, errors
+    assert "lines in" in said.decode()
     for resource in definitions().values():
         await world.create(DEFINITIONS, json.loads(resource))
     await begin(world, "careful")
