@@ -211,6 +211,12 @@ class Recorder:
             return
         at = self._at(time)
         self._policies = policies.hash
+        self.keep(policies)
+        if self._segment is not None:
+            self._line(lines.PoliciesLine(at=at, hash=policies.hash))
+
+    def keep(self, policies: RecordedPolicies) -> None:
+        """Keep the texts of policies that decide about some pods, or will."""
         try:
             path = policies_path(self.folder, policies.hash)
             if not path.exists():
@@ -219,8 +225,6 @@ class Recorder:
                 self.bytes += len(data)
         except OSError as error:
             self.trouble(f"{self.folder}: the policies cannot be written: {error.strerror}")
-        if self._segment is not None:
-            self._line(lines.PoliciesLine(at=at, hash=policies.hash))
 
     def flush(self, time: int) -> None:
         """Write what has come, and begin the next segment if it is time."""

@@ -45,7 +45,7 @@ from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import DEFAULT_SCHEDULER, ApiObject, Kind, Pod, PodInfo, QueueState
 from policy_sched.plugins.rules import Answer, inputs_of, kind_of_input
-from policy_sched.profiles.build import CompiledPlan, declared_inputs, declared_kinds, policy_names
+from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_names
 from policy_sched.profiles.models import POLICY_API_VERSION, POLICY_KIND, KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
@@ -390,9 +390,14 @@ class Instance(ABC):
         from policy_sched.instance.app.traffic import RecordingThread  # noqa: PLC0415 - as audits
 
         thread = self.traffic = RecordingThread.into(
-            folder, annotations, self.now, self._everything, self._recording_trouble
+            folder,
+            annotations,
+            self.reloader.store,
+            self.now,
+            self._everything,
+            self._recording_trouble,
         )
-        self._record_policies()
+        thread.look()
         observers = self.scheduler.observers
         observers.decided.append(thread.decided)
         observers.group_decided.append(thread.group_decided)
@@ -400,14 +405,6 @@ class Instance(ABC):
     @abstractmethod
     def _everything(self) -> Iterator[ApiObject]:
         """Yield all objects of the cluster that are known."""
-
-    def _record_policies(self) -> None:
-        """Record the policies in force, and from now on the objects of their inputs."""
-        if self.traffic is None:
-            return
-        store = self.reloader.store
-        kinds = frozenset(declared_kinds(store.current.plans, polled=True))
-        self.traffic.policies(store.files, store.current.content_hash, kinds)
 
     def _recording_trouble(self, reason: str) -> None:
         if reason:
@@ -678,7 +675,8 @@ class Instance(ABC):
             self.log.write("warning", text, settings=list(reload.restart))
         if reload.result is ReloadResult.LOADED:
             self.audit()
-            self._record_policies()
+            if self.traffic is not None:
+                self.traffic.look()
             changes = reload.changes
             self._adopt(changes.added)
             if changes.gone:

@@ -24,9 +24,10 @@ import msgspec
 
 from policy_sched.instance.app.worker import GIVE_WAY
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
-from policy_sched.model import ApiObject, Kind
+from policy_sched.model import ApiObject
+from policy_sched.profiles.build import declared_kinds
 from policy_sched.profiles.load import with_schemas
-from policy_sched.profiles.reload import PolicyFiles
+from policy_sched.profiles.reload import ActivePolicies, PolicyFiles, PolicyStore
 from policy_sched.recording import Decided, Kept, RecordedPolicies, Recorder
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Preempt
 from policy_sched.source import read_bytes
@@ -46,6 +47,7 @@ class _Told(Enum):
     GONE = auto()
     DECIDED = auto()
     POLICIES = auto()
+    CANDIDATE = auto()
     BEGIN = auto()
     REPLACE = auto()
 
@@ -53,13 +55,15 @@ class _Told(Enum):
 class RecordingThread:
     """Feeds a recorder, from `begin` on.
 
-    ``now``: ns since 1970; ``everything`` returns all objects that are there; ``trouble`` is called
+    ``store`` has the policies; ``now``: ns since 1970; ``everything`` returns all objects that are
+    there; ``trouble`` is called
     in the loop's thread with the reason why nothing is written, and with "" when it goes on.
     """
 
     def __init__(
         self,
         recorder: Recorder,
+        store: PolicyStore,
         now: Callable[[], int],
         everything: Callable[[], Iterable[ApiObject]],
         trouble: Callable[[str], None],
@@ -67,8 +71,11 @@ class RecordingThread:
     ) -> None:
         self.recorder = recorder
         self.begun = False
-        self.content_hash = ""
-        """Of the policies in force."""
+        self._store = store
+        self._current: ActivePolicies | None = None
+        self._staged: ActivePolicies | None = None
+        """The policies in force, and the candidate, that were told of last; and their hashes."""
+        self._hash = self._staged_hash = ""
         self._missed = 0
         self._now, self._everything, self._most = now, everything, most
         self._tell_trouble = trouble
@@ -87,6 +94,7 @@ class RecordingThread:
         cls,
         folder: str,
         annotations: Collection[str],
+        store: PolicyStore,
         now: Callable[[], int],
         everything: Callable[[], Iterable[ApiObject]],
         trouble: Callable[[str], None],
@@ -95,7 +103,7 @@ class RecordingThread:
 
         Raises PolicySchedError or OSError where nothing can be recorded.
         """
-        return cls(Recorder(folder, Kept(annotations)), now, everything, trouble)
+        return cls(Recorder(folder, Kept(annotations)), store, now, everything, trouble)
 
     @property
     def lost(self) -> int:
@@ -111,16 +119,38 @@ class RecordingThread:
         self._tell(_Told.BEGIN, [*self._everything()])
         self._thread.start()
 
-    def policies(self, files: PolicyFiles, content_hash: str, inputs: Collection[Kind]) -> None:
-        """Tell of the policies in force, and which kinds are their inputs, whole."""
-        self.content_hash = content_hash
-        self.recorder.kept = replace(self.recorder.kept, inputs=inputs)
+    def look(self) -> None:
+        """Tell of the policies in force, if they are others than before."""
+        current = self._store.current
+        if current is self._current:
+            return
+        self._current, self._hash = current, current.content_hash
+        kinds = frozenset(declared_kinds(current.plans, polled=True))
+        self.recorder.kept = replace(self.recorder.kept, inputs=kinds)
+        self._tell_policies(_Told.POLICIES, self._hash)
+
+    def _hash_of(self, generation: int) -> str:
+        """Return the hash of the policies of a generation: those in force, or the candidate."""
+        if self._store.current is not self._current:
+            self.look()
+        assert self._current is not None, "it was looked at"
+        if generation == self._current.generation:
+            return self._hash
+        staged = self._store.staged
+        if staged is None or staged.generation != generation:
+            return ""
+        if staged is not self._staged:
+            self._staged, self._staged_hash = staged, staged.content_hash
+            self._tell_policies(_Told.CANDIDATE, self._staged_hash)
+        return self._staged_hash
+
+    def _tell_policies(self, what: _Told, content_hash: str) -> None:
         try:
-            policies = recorded_policies(files, content_hash)
+            policies = recorded_policies(self._store.files, content_hash)
         except OSError as error:
             self._tell_trouble(f"the policies cannot be read: {error}")
         else:
-            self._told.append((_Told.POLICIES, self._now(), policies))
+            self._told.append((what, self._now(), policies))
 
     def changed(self, obj: ApiObject, *, gone: bool = False) -> None:
         """Tell of an object that came or changed, or was deleted."""
@@ -168,13 +198,14 @@ class RecordingThread:
             self._tell_trouble(self._troubles.popleft())
 
     def _decision(self, attempt: Attempt, decision: Decision) -> Decided:
-        pod, scheduler = attempt.queued.info, attempt.profile.pipeline.scheduler_name
+        pod, pipeline = attempt.queued.info, attempt.profile.pipeline
+        scheduler, policies = pipeline.scheduler_name, self._hash_of(pipeline.generation)
         if isinstance(decision, Bind):
             return Decided(
                 time=self._now(),
                 pod=pod.key,
                 scheduler=scheduler,
-                policies=self.content_hash,
+                policies=policies,
                 node=decision.node,
             )
         node, victims = "", tuple[str, ...]()
@@ -184,7 +215,7 @@ class RecordingThread:
             time=self._now(),
             pod=pod.key,
             scheduler=scheduler,
-            policies=self.content_hash,
+            policies=policies,
             nominated_node=node,
             reason=_REJECTED if decision.status.rejected else _FAILED,
             message=decision.message,
@@ -219,6 +250,8 @@ class RecordingThread:
                 recorder.decided(about)
             elif what is _Told.POLICIES:
                 recorder.policies(time, about)
+            elif what is _Told.CANDIDATE:
+                recorder.keep(about)
             elif what is _Told.BEGIN:
                 with suppress(OSError):  # it was told, and is tried again
                     recorder.begin(time, about)

@@ -69,6 +69,34 @@ def test_an_embedded_cluster_is_recorded(tmp_path: Path) -> None:
     assert "policy_sched_recording_bytes_total 0.0" not in instance.metrics.text()
 
 
+def test_a_candidate_decides_under_its_own_hash(tmp_path: Path) -> None:
+    """While a rollout tries other policies, their texts are kept, too; a promotion is a change."""
+    world = World(tmp_path)
+    instance = world.start()
+    instance.record_traffic(str(tmp_path / "traffic"))
+    instance.step()
+    world.policy('node.name == "b"')
+    reloader, store = instance.reloader, instance.reloader.store
+    stable = store.current.content_hash
+    reloader.stage(store.prepare())
+    assert store.staged is not None
+    candidate = store.staged.content_hash
+    reloader.choose(lambda pod: pod.name == "canary")
+    world.apply(nodes=NODES, web=pod("web") + pod("canary"))
+    reloader.promote()
+    world.apply(nodes=NODES, web=pod("web") + pod("canary"), late=pod("late"))
+    instance.close()
+    recording = Recording.open(tmp_path / "traffic")
+    events = list(recording.events())
+    assert recording.policies.keys() == {stable, candidate}
+    assert {(e.pod, e.node, e.policies) for e in events if isinstance(e, Decided)} == {
+        ("default/web", "a", stable),
+        ("default/canary", "b", candidate),
+        ("default/late", "b", candidate),
+    }
+    assert [e.hash for e in events if isinstance(e, PolicyChanged)] == [stable, candidate]
+
+
 def test_a_live_cluster_is_recorded(tmp_path: Path) -> None:
     """Our own bindings once, and what other policies would read of the cluster, too."""
 
@@ -151,6 +179,7 @@ class Threaded:
         self.path = path
         self.thread = RecordingThread(
             Recorder(path, write=self.write),
+            PolicyStore(PolicyFiles(), lambda: 0),
             self.clock,
             self.everything,
             self.troubles.append,
