@@ -64,9 +64,9 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     bound
         How many elements lists of nodes and pods have at most: taints, tolerations, pods.
     timeout
-        Seconds that the solver may take for each claim.
+        Seconds that the solver may take for each claim, in steps of a common machine.
     jobs
-        Claims that are decided at a time; one for each core unless given.
+        Claims that are decided at a time where there are many; one for each core unless given.
     assumptions
         Print what is assumed of every pod and node, and nothing else.
     output

@@ -101,6 +101,8 @@ class ScenarioRun:
     """Whether steps of recorded lives are compared in everything."""
     enforce_audits: bool = False
     """Whether policies that are audited decide."""
+    read: Callable[[PolicyFiles], tuple[tuple[CompiledPlan, ...], object]] = read_policies
+    """Reads the configuration and the policies of a scenario."""
 
 
 QUEUE: Final = decision_name("", 1)
@@ -332,7 +334,7 @@ def _plain(reasons: Sequence[object]) -> list[tuple[str, int]]:
 def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
     """Return the profiles of a scenario. Raises PolicyError also for expectations of others."""
     most, audits = run.max_cost_limit, run.enforce_audits
-    plans, _ = read_policies(
+    plans, _ = run.read(
         PolicyFiles(scenario.config, tuple(scenario.policies), most, scenario.gates, audits)
     )
     run.saw(plans)

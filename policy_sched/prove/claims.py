@@ -27,6 +27,7 @@ from policy_sched.prove.terms import (
     negation,
     reals,
 )
+from policy_sched.prove.tested import shows_scores
 
 Confirm = Callable[[ExpectedOutcome], bool]
 Run = Callable[[tuple[str, ...], str, bool], tuple[dict[str, Any], ExpectedOutcome]]
@@ -53,6 +54,8 @@ class Claim:
     policies: tuple[str, ...]
     confirm: Confirm
     plugin: str = ""
+    rule: str = ""
+    """The rule that a counterexample is about, which may be one of several that reject."""
     rivals: tuple[str, ...] = ()
     """The names of the policies that are enabled on the other side of a comparison."""
     differ: Callable[[ExpectedOutcome, ExpectedOutcome], bool] | None = None
@@ -63,6 +66,8 @@ class Claim:
     """The files of both sides of a comparison, where they are not those of all claims."""
     caution: str = ""
     """Why what the solver finds may not be what the scheduler does, though all is exact."""
+    tested: Confirm | None = None
+    """Whether what becomes of a pod of any test of the policy shows what is claimed to happen."""
     varies: Any = None
     """A number that must not be the same for all pods and nodes that meet ``term``."""
     rules: tuple[RuleTerm | ScoreTerm, ...] = field(default=())
@@ -125,8 +130,23 @@ def _rejected_by(rule: str) -> Confirm:
     return confirm
 
 
-def _rejected(seen: ExpectedOutcome) -> bool:
-    return bool(seen.rejected) and not seen.feasible
+def _rejected(rule: str) -> Confirm:
+    """Return whether a rule of a policy rejected the node."""
+
+    def confirm(seen: ExpectedOutcome) -> bool:
+        return any(why.rule == rule for why in (seen.rejected or {}).values())
+
+    return confirm
+
+
+def _some_pass(policy: PolicyTerms) -> Confirm:
+    """Return whether nodes pass the rules of a policy that takes part."""
+
+    def shown(seen: ExpectedOutcome) -> bool:
+        reject = any(why.plugin == policy.name for why in (seen.rejected or {}).values())
+        return bool(seen.feasible) and (reject or not policy.match)
+
+    return shown
 
 
 def _of_filters(policy: PolicyTerms) -> Iterator[Claim]:
@@ -152,7 +172,9 @@ def _of_filters(policy: PolicyTerms) -> Iterator[Claim]:
             "it rejects no node"
             + (" that the rules before it and matchConditions let pass" if i else ""),
             policies=names,
-            confirm=_rejected,
+            confirm=_rejected(f"{policy.name}.{rule.name}"),
+            tested=_rejected(f"{policy.name}.{rule.name}"),
+            rule=f"{policy.name}.{rule.name}",
             **_place(rule) | {"rules": (*policy.match, *before)},
         )
     if policy.filter:
@@ -163,6 +185,7 @@ def _of_filters(policy: PolicyTerms) -> Iterator[Claim]:
             "the policy rejects every node",
             policies=names,
             confirm=lambda seen: bool(seen.feasible),
+            tested=_some_pass(policy),
             **_place(policy.filter[0]) | {"rules": (*policy.match, *policy.filter)},
         )
 
@@ -174,8 +197,9 @@ def _together(one: PolicyTerms, other: PolicyTerms) -> Claim:
         conjunction(one.passes, other.passes),
         False,
         "together they reject every node",
-        policies=(one.name, other.name),
+        policies=(one.name,),
         confirm=lambda seen: bool(seen.feasible),
+        judge=lambda run: all(run((p.name,), "", False)[1].feasible for p in (one, other)),
         **_place(first) | {"rules": (*one.match, *one.filter, *other.match, *other.filter)},
     )
 
@@ -223,6 +247,7 @@ def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
         "every node has the same score",
         policies=names,
         confirm=lambda seen: bool(seen.raw),
+        tested=shows_scores,
         plugin=plugin,
         varies=score.number,
         **place,

@@ -13,11 +13,20 @@ from fractions import Fraction
 from pathlib import Path as FilePath
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.runtime import FAILED
-from policy_sched.policytest import ExpectedOutcome, PluginOutcome, observe_scenario, scenarios_of
+from policy_sched.policytest import (
+    ExpectedOutcome,
+    PluginOutcome,
+    ScenarioRun,
+    observe_scenario,
+    scenarios_of,
+)
+from policy_sched.profiles.reload import PolicyFiles
+from policy_sched.scheduler.setup import read_policies
 
 Key = tuple[Any, ...]
 Plain = dict[str, Any]
@@ -95,10 +104,19 @@ def document(values: Values, policies: Sequence[str], names: Sequence[str]) -> P
             "kind": "KubeSchedulerConfiguration",
             "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}],
         },
-        "objects": [_node(values), *_running(values)],
+        "objects": [*_namespaces(values, pod), _node(values), *_running(values)],
         "pending": [pod],
         "expect": [{"pod": f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"}],
     }
+
+
+def _namespaces(values: Values, pod: Plain) -> Iterator[Plain]:
+    """Yield the namespace of the pod where its labels or annotations matter."""
+    parts = {name: values.texts(("namespace", name)) for name in ("labels", "annotations")}
+    metadata = {name: texts for name, texts in parts.items() if texts}
+    if metadata:
+        metadata = {"name": pod["metadata"]["namespace"], **metadata}
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def _node(values: Values) -> Plain:
@@ -238,17 +256,42 @@ def text_of(test: Plain) -> str:
     return yaml.safe_dump(test, sort_keys=False, allow_unicode=True, width=100)
 
 
-def outcome(test: Plain, folder: FilePath, plugin: str, roots: Sequence[str]) -> ExpectedOutcome:
+def outcome(
+    test: Plain, folder: FilePath, plugin: str, roots: Sequence[str], rule: str = ""
+) -> ExpectedOutcome:
     """Return what the scheduler makes of a test that is in a folder.
 
-    ``plugin``: whose raw scores are seen. Raises PolicyError where the test cannot be read.
+    ``plugin``: whose raw scores are seen; ``rule``: one of those that are told apart where they
+    reject. Raises PolicyError where the test cannot be read.
     """
     files = [str(FilePath(file).resolve()) for file in test["policies"]]
     stated = {**test, "policies": files, **({"plugin": plugin} if plugin else {})}
+    if rule:
+        (node,) = (one["metadata"]["name"] for one in test["objects"] if one["kind"] == "Node")
+        stated["expect"] = [{**test["expect"][0], "rejected": {node: {"rule": rule}}}]
     path = str(folder / "counterexample.yaml")
-    (scenario,) = scenarios_of(path, text_of(stated), roots)
-    _, seen = observe_scenario(scenario)
+    (scenario,) = scenarios_of(path, msgspec.json.encode(stated).decode(), roots)
+    _, seen = observe_scenario(scenario, RUN)
     return next(iter(seen.values()))
+
+
+_plans: dict[str, Any] = {}
+#: Configurations whose plans are kept: those of a policy alone, and of two.
+_MOST_PLANS: Final = 200
+
+
+def _read_once(files: PolicyFiles) -> Any:
+    """Return what `read_policies` makes of files, from the one before if equal."""
+    key = repr(files)
+    if key not in _plans:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = read_policies(files)
+    return _plans[key]
+
+
+RUN: Final = ScenarioRun(enforce_audits=True, read=_read_once)
+"""Reads each configuration and its policies once."""
 
 
 def with_expectation(test: Plain, seen: ExpectedOutcome, plugin: str) -> Plain:

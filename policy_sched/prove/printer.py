@@ -215,6 +215,8 @@ class Printer:
                 case "i":
                     number = self.made.fresh(z3.IntSort(), note)
                     self.made.fact(terms.within_int64(number))
+                    if note.startswith("count_"):
+                        self.made.fact(number >= 0)
                     return number
             return Opaque(key)
 
@@ -272,6 +274,8 @@ class Printer:
                 return self.world.column(family, argument, op.rep)
             case "pods_at":
                 return self.world.pods()
+            case "runtime_of" if op.data == "namespace":
+                return Record("Namespace", ("namespace",))
             case "field_of_pod" | "attr":
                 return self.field(self.term(op.args[0], env), str(op.data), op.rep)
             case "code" | "find":

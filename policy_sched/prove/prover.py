@@ -8,13 +8,15 @@ and answers one claim after the other; what is sent is plain data.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
+from multiprocessing.connection import wait
 from pathlib import Path
-from threading import local
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -24,19 +26,26 @@ from policy_sched.policytest import ExpectedOutcome
 from policy_sched.profiles.check import is_proof
 from policy_sched.profiles.load import load_file
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
-from policy_sched.prove import counterexample
+from policy_sched.prove import counterexample, tested
 from policy_sched.prove.claims import Claim, claims_of, comparisons, differs
 from policy_sched.prove.proofs import ProofClaims
 from policy_sched.prove.reading import proofs_in, read
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
-from policy_sched.prove.solving import Answer, Question, names_in, texts_in
-from policy_sched.prove.terms import Double, Terms, conjunction
+from policy_sched.prove.samples import Leaves, plainest, samples
+from policy_sched.prove.solving import NEEDS_TIME, Answer, Question
+from policy_sched.prove.terms import Double, Terms, conjunction, texts_in
+from policy_sched.prove.tested import Kept
 from policy_sched.prove.world import World
 
 PROVEN, BOUNDED, REFUTED, UNKNOWN = "proven", "proven up to", "refuted", "unknown"
 
+#: Seconds that the solver has before examples are tried, and examples that the scheduler runs.
+_SHORT: Final = 0.5
+_RUNS: Final = 40
 #: Seconds of processor time beside the solver's: reading policies, running a counterexample.
 _BESIDE: Final = 30
+#: Claims for which it is worth to start another process.
+_SHARE: Final = 20
 #: Bytes that a process may take beyond those at its start.
 _MEMORY: Final = 2 << 30
 
@@ -107,11 +116,11 @@ class Prover:
         self._settings = settings
         self._terms = Terms()
         self.world = World(self._terms, settings.bound)
+        self._tests: dict[str, Kept] = {}
         self._variables: list[tuple[Any, Any]] = []
         self.claims = list(self._claims())
         self.world.finish()
-        stated = (*self._terms.facts, *self._terms.assumed)
-        self._facts = [(fact, names_in(fact)) for fact in stated]
+        self._facts = self._terms.facts()
 
     def _claims(self) -> Iterator[Claim]:
         settings = self._settings
@@ -143,55 +152,156 @@ class Prover:
         return msgspec.structs.replace(verdict, seconds=round(time.perf_counter() - started, 3))
 
     def _decided(self, claim: Claim, blank: Verdict) -> Verdict:
-        replace = msgspec.structs.replace
+        """Try what is cheap, ask the solver for a short time, try examples, ask it for longer."""
         if claim.caution:
-            return replace(blank, reason=claim.caution)
-        question, answer = self._asked(claim, claim.term)
-        if answer.found is not None and claim.varies is not None:
-            other = conjunction(claim.term, differs(claim.varies, answer.number))
-            question, answer = self._asked(claim, other)
+            return msgspec.structs.replace(blank, reason=claim.caution)
+        seconds, question = self._settings.timeout, self._question(claim, claim.term)
+        if not claim.never and claim.varies is None:
+            own = question.own(self.world.leaves)
+            plain = {key: plainest(leaf, key) for key, leaf in own.items()}
+            if question.fits(own, plain):
+                verdict = self._shown(claim, blank, question, plain)
+                if verdict.fine:
+                    return verdict
+        shown = claim.varies is not None and self._shown_by_test(claim, blank)
+        if shown:
+            return shown
+        verdict, start = self._solved(claim, blank, min(_SHORT, seconds))
+        if verdict.answer == UNKNOWN and not verdict.internal:
+            found = self._shown_by_test(claim, blank)
+            found = found or self._tried(claim, blank, question, start)
+            if found is not None:
+                return found
+            if verdict.reason == NEEDS_TIME and seconds > _SHORT:
+                verdict, _ = self._solved(claim, blank, seconds)
+        return verdict
+
+    def _shown_by_test(self, claim: Claim, blank: Verdict) -> Verdict | None:
+        """Return that a test beside a policy shows what is claimed to happen; None if none does."""
+        name = self._test_that_shows(claim)
+        words = f"as the test {name!r} shows"
+        return msgspec.structs.replace(blank, answer=PROVEN, reason=words) if name else None
+
+    def _test_that_shows(self, claim: Claim) -> str:
+        """Return the test beside a policy that shows what is claimed to happen, "" for none."""
+        (plugin, *_) = claim.policies or ("",)
+        if claim.tested is None:
+            return ""
+        if claim.plugin not in self._tests:
+            told = tested.outcomes(self._settings.paths, plugin, claim.plugin)
+            self._tests[claim.plugin] = Kept(told)
+        return next((name for name, seen in self._tests[claim.plugin] if claim.tested(seen)), "")
+
+    def _solved(self, claim: Claim, blank: Verdict, seconds: float) -> tuple[Verdict, Leaves]:
+        """Return what the solver says within a time, confirmed by the scheduler, and values."""
+        verdict, start = self._answered(claim, blank, claim.term, seconds)
+        if claim.varies is None or verdict.test is None:
+            return verdict, start
+        first = _raw_of(verdict)
+        if first is None:
+            return msgspec.structs.replace(blank, reason="the node has no score"), start
+        other = conjunction(claim.term, differs(claim.varies, first))
+        return self._answered(claim, blank, other, seconds, first)[0], start
+
+    def _answered(
+        self,
+        claim: Claim,
+        blank: Verdict,
+        condition: Any,
+        seconds: float,
+        against: float | None = None,
+    ) -> tuple[Verdict, Leaves]:
+        question = self._question(claim, condition)
+        texts = texts_in([condition])
+        answer = question.answer(self.world.leaves, texts, seconds, small=claim.never)
+        if answer.found is None:
+            return self._without_example(claim, blank, question, answer), {}
+        verdict = self._shown(claim, blank, question, answer.found, against)
+        if verdict.test is None and not claim.never:
+            answer = question.answer(self.world.leaves, texts, seconds)
+            if answer.found is not None:
+                verdict = self._shown(claim, blank, question, answer.found, against)
+        return verdict, answer.found or {}
+
+    def _question(self, claim: Claim, condition: Any) -> Question:
+        number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
+        return Question(self._facts, condition, number)
+
+    def _without_example(
+        self, claim: Claim, blank: Verdict, question: Question, answer: Answer
+    ) -> Verdict:
+        replace = msgspec.structs.replace
         lists = tuple(
             name for name in self.world.unrolled if f"{name}.length" in question.constants
         )
         if answer.why:
             return replace(blank, reason=answer.why)
-        if answer.impossible:
-            if claim.never:
-                return replace(blank, answer=BOUNDED if lists else PROVEN, lists=lists)
-            if lists:
-                words = f"no example with up to {self._settings.bound} elements of a list"
-                return replace(blank, reason=words, lists=lists)
-            return replace(blank, answer=REFUTED, reason=claim.refuted)
-        return self._shown(claim, blank, question, answer)
+        if claim.never:
+            return replace(blank, answer=BOUNDED if lists else PROVEN, lists=lists)
+        if lists:
+            words = f"no example with up to {self._settings.bound} elements of a list"
+            return replace(blank, reason=words, lists=lists)
+        return replace(blank, answer=REFUTED, reason=claim.refuted)
 
-    def _asked(self, claim: Claim, condition: Any) -> tuple[Question, Answer]:
-        question = Question(self._facts, condition, self._settings.timeout)
-        number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
-        nice = texts_in([condition])
-        return question, question.answer(self.world.leaves, nice, number)
+    def _tried(
+        self, claim: Claim, blank: Verdict, question: Question, start: Leaves
+    ) -> Verdict | None:
+        """Return the verdict that one of some pods and nodes brings; None if none does."""
+        first = None
+        for values in islice(samples(question, self.world.leaves, start), _RUNS):
+            verdict = self._shown(claim, blank, question, values, first)
+            if verdict.test is None:
+                continue
+            if claim.varies is None or first is not None:
+                return self._plainer(claim, verdict, question, values, first)
+            first = _raw_of(verdict)
+        return None
 
-    def _shown(self, claim: Claim, blank: Verdict, question: Question, answer: Answer) -> Verdict:
-        """Return the verdict that what the solver found brings, once the scheduler confirms it."""
+    def _plainer(
+        self, claim: Claim, verdict: Verdict, question: Question, values: Leaves, against: Any
+    ) -> Verdict:
+        """Return a verdict whose example has as little as the scheduler needs to confirm it."""
+        own = question.own(self.world.leaves)
+        for key, leaf in own.items():
+            changed = {**values, key: plainest(leaf, key)}
+            if changed != values and question.fits(own, changed):
+                other = self._shown(claim, verdict, question, changed, against)
+                if other.test is not None and other.answer == verdict.answer and not other.internal:
+                    verdict, values = other, changed
+        return verdict
+
+    def _shown(
+        self,
+        claim: Claim,
+        blank: Verdict,
+        question: Question,
+        found: Leaves,
+        against: float | None = None,
+    ) -> Verdict:
+        """Return the verdict that values bring, once the scheduler confirms it.
+
+        ``against``: a raw score that the node must not have.
+        """
         replace = msgspec.structs.replace
-        assert answer.found is not None
-        found, why = answer.found, "the scheduler does not do what the solver says"
+        why = "the scheduler does not do what the solver says"
         old, new = claim.sides or (self._settings.paths, self._settings.new)
 
         def run(
             names: tuple[str, ...], plugin: str, changed: bool, paths: tuple[str, ...] = old
         ) -> tuple[dict[str, Any], ExpectedOutcome]:
             leaves = counterexample.changed(found) if changed else found
-            return _run(counterexample.Values(leaves), paths, names, plugin)
+            return _run(counterexample.Values(leaves), paths, names, plugin, claim.rule)
 
         try:
             test, seen = run(claim.policies, claim.plugin, False)
             reason = self._refutation(claim, run, seen, new)
         except PolicySchedError as error:
             reason, why = None, str(error)
-        if reason is not None:
+        if reason is not None and (against is None or against not in (seen.raw or {}).values()):
             shown = counterexample.with_expectation(test, seen, claim.plugin)
             answered = REFUTED if claim.never else PROVEN
             return replace(blank, answer=answered, reason=reason, test=shown)
+        blank = replace(blank, answer=UNKNOWN, test=None)
         resting = self._resting_on(claim, question)
         if resting:
             return replace(blank, reason=f"no example was confirmed{resting}")
@@ -235,14 +345,25 @@ class Prover:
 
 
 def _run(
-    values: counterexample.Values, paths: tuple[str, ...], names: tuple[str, ...], plugin: str
+    values: counterexample.Values,
+    paths: tuple[str, ...],
+    names: tuple[str, ...],
+    plugin: str,
+    rule: str,
 ) -> tuple[dict[str, Any], ExpectedOutcome]:
     """Return the test of values with some policies enabled, and what the scheduler does."""
     folder = Path(paths[0])
     folder = folder if folder.is_dir() else folder.parent
     test = counterexample.document(values, paths, names)
-    seen = counterexample.outcome(test, folder, plugin if plugin in names else "", paths)
+    seen = counterexample.outcome(test, folder, plugin if plugin in names else "", paths, rule)
     return test, seen
+
+
+def _raw_of(verdict: Verdict) -> int | float | None:
+    """Return the raw score of the node of a verdict's test."""
+    assert verdict.test is not None
+    scores = verdict.test["expect"][0].get("raw", {})
+    return next(iter(scores.values()), None)
 
 
 def _shown_outcome(seen: ExpectedOutcome) -> str:
@@ -281,37 +402,57 @@ def prove(parts: Sequence[Settings], jobs: int, advance: Callable[[int], None]) 
     """
     longest = max(int(settings.timeout) for settings in parts)
     limits = ProcessLimits(longest * 2 + _BESIDE, _MEMORY)
-    own = local()
-    made: list[LimitedProcess[Any, Any]] = []
+    with ExitStack() as stack:
+        idle = [_process(limits)]
+        stack.callback(_end, idle)
+        blanks = [_answer(idle[0], settings) for settings in parts]
+        questions = [
+            (settings, number, blank)
+            for settings, of_part in zip(parts, blanks, strict=True)
+            for number, blank in enumerate(of_part)
+        ]
+        idle += [_process(limits) for _ in range(min(jobs, len(questions) // _SHARE) - 1)]
+        return _all_decided(idle, questions, advance)
 
-    def asked(settings: Settings, number: int) -> Any:
-        if not hasattr(own, "process"):
-            own.process = LimitedProcess(answered, limits)
-            made.append(own.process)
-        own.process.begin((settings, number))
-        return own.process.result()
 
-    def decided(question: tuple[Settings, int, Verdict]) -> Verdict:
-        settings, number, blank = question
-        try:
-            verdict: Verdict = asked(settings, number)
-        except NoResultError as error:
-            verdict = msgspec.structs.replace(blank, reason=str(error))
-        advance(1)
-        return verdict
+def _process(limits: ProcessLimits) -> LimitedProcess[Any, Any]:
+    return LimitedProcess(answered, limits, forks=True)
 
-    try:
-        with ThreadPoolExecutor(jobs) as pool:
-            blanks = list(pool.map(lambda settings: asked(settings, -1), parts))
-            questions = [
-                (settings, number, blank)
-                for settings, of_part in zip(parts, blanks, strict=True)
-                for number, blank in enumerate(of_part)
-            ]
-            return list(pool.map(decided, questions))
-    finally:
-        for process in made:
-            process.__exit__()
+
+def _end(processes: Sequence[LimitedProcess[Any, Any]]) -> None:
+    for process in processes:
+        process.__exit__()
+
+
+def _answer(process: LimitedProcess[Any, Any], settings: Settings) -> list[Verdict]:
+    process.begin((settings, -1))
+    blanks: list[Verdict] = process.result()
+    return blanks
+
+
+def _all_decided(
+    processes: Sequence[LimitedProcess[Any, Any]],
+    questions: Sequence[tuple[Settings, int, Verdict]],
+    advance: Callable[[int], None],
+) -> list[Verdict]:
+    """Return the verdicts on all questions, one at a time of each process."""
+    verdicts = {i: question[2] for i, question in enumerate(questions)}
+    waiting, idle = deque(enumerate(questions)), list(processes)
+    asked: dict[int, tuple[LimitedProcess[Any, Any], int]] = {}
+    while waiting or asked:
+        while waiting and idle:
+            process, (place, (settings, number, _)) = idle.pop(), waiting.popleft()
+            process.begin((settings, number))
+            asked[process.fileno()] = process, place
+        for ready in wait(asked.keys()):
+            process, place = asked.pop(cast("int", ready))
+            try:
+                verdicts[place] = process.result()
+            except NoResultError as error:
+                verdicts[place] = msgspec.structs.replace(verdicts[place], reason=str(error))
+            advance(1)
+            idle.append(process)
+    return [verdicts[i] for i in range(len(questions))]
 
 
 def parts_of(

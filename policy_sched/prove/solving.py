@@ -1,22 +1,41 @@
 """Asks the solver whether a condition can hold, and makes what it finds small.
 
 Only facts that share constants with the condition are given to the solver: what is left out is
-about other constants, and can be met whatever these are.
+about other constants, and can be met whatever these are. Each question goes to a fresh solver,
+which has a budget of steps, so that answers do not depend on how fast the machine is. What is
+found is made small by putting values in place of constants, which leaves less to ask each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import z3
 
-from policy_sched.prove.terms import Code, Term, conjoined, is_term
+from policy_sched.prove.terms import (
+    Code,
+    Fact,
+    Term,
+    conjoined,
+    is_term,
+    lifted,
+    literal_text,
+    names_in,
+    parts_of,
+)
+from policy_sched.prove.texts import Texts
 
-#: Milliseconds for each step of making a model smaller, and steps in all.
-_STEP: Final = 300
-_STEPS: Final = 120
+#: Steps of the solver that take about a second: those about reals take longer.
+_STEPS, _STEPS_OF_REALS = 3_000_000, 300_000
+NEEDS_TIME: Final = "the solver needs more time"
+"""Why it gave up when its budget was spent."""
+#: Steps for one question while a model is made smaller, and how many questions there are.
+_WISH: Final = 300_000
+_WISHES: Final = 150
+#: Steps for what is left of a question when all that is read has values.
+_GLANCE: Final = 10_000
 #: Numbers that are tried for an amount that is not 0, in this order.
 _ROUND: Final = (1, 2, 10, 100, 1000)
 #: The seed of the solver: the same question has the same answer.
@@ -29,8 +48,6 @@ class Answer:
 
     found: Mapping[tuple[Any, ...], Any] | None = None
     why: str = ""
-    number: Any = None
-    """The value of the number that was asked for."""
 
     @property
     def impossible(self) -> bool:
@@ -41,182 +58,178 @@ class Answer:
 class Question:
     """A condition over the constants of a model, with the facts that concern it."""
 
-    def __init__(
-        self, facts: Sequence[tuple[Term, set[str]]], condition: Term, timeout: float
-    ) -> None:
-        """``facts``: each with its `names_in`; ``timeout``: seconds that the solver may take."""
-        self._condition = conjoined([condition])
-        self._milliseconds = max(1, int(timeout * 1000))
-        self.constants = names_in(self._condition)
-        self._facts = self._concerning(facts)
+    def __init__(self, facts: Sequence[Fact], condition: Term, number: Any = None) -> None:
+        """``number``: what is read of the model beside it."""
+        self.constants = names_in(conjoined([condition]), number)
+        self.stated = [*self._concerning(facts), conjoined([condition])]
+        """All that is asked."""
 
-    def _concerning(self, facts: Sequence[tuple[Term, set[str]]]) -> list[Term]:
-        waiting = list(facts)
-        taken: list[Term] = []
-        while near := [pair for pair in waiting if pair[1] & self.constants]:
-            waiting = [pair for pair in waiting if not pair[1] & self.constants]
-            for fact, names in near:
-                taken.append(fact)
-                self.constants |= names
+    def _concerning(self, facts: Sequence[Fact]) -> list[Term]:
+        waiting, taken = list(facts), list[Term]()
+        while near := [fact for fact in waiting if fact.concerns(self.constants)]:
+            waiting = [fact for fact in waiting if not fact.concerns(self.constants)]
+            taken += [fact.term for fact in near]
+            self.constants.update(*(fact.names for fact in near))
         return taken
 
-    def _solver(self, milliseconds: int) -> Any:
-        solver = z3.Solver()
-        solver.set("timeout", milliseconds)
-        solver.set("random_seed", _SEED)
-        solver.add(*self._facts, self._condition)
-        return solver
-
     def answer(
-        self, leaves: Mapping[tuple[Any, ...], Any], nice: Sequence[str] = (), number: Any = None
+        self,
+        leaves: Mapping[tuple[Any, ...], Any],
+        nice: Sequence[str],
+        seconds: float,
+        *,
+        small: bool = True,
     ) -> Answer:
-        """Return values of ``leaves`` that meet the condition, small ones, and that of a number.
+        """Return values of ``leaves`` that meet the condition; ``small``: plain and small ones.
 
-        ``nice``: texts that are tried before others.
+        ``nice``: texts that are tried before others; ``seconds``: about how long it may take.
         """
-        solver = self._solver(self._milliseconds)
-        result = solver.check()
+        texts = Texts(self.stated, nice)
+        whole = z3.And(*[texts.coded(part) for part in self.stated])
+        reals = any(z3.is_real(part.term) for part in parts_of([whole]))
+        steps = int(seconds * (_STEPS_OF_REALS if reals else _STEPS))
+        result, model = _asked(whole, max(1, steps))
         if result == z3.unsat:
             return Answer()
-        if result != z3.sat:
-            return Answer(why=_reason(solver.reason_unknown()))
-        own = {key: leaf for key, leaf in leaves.items() if self._concerns(leaf)}
-        model = _Smaller(solver, nice).model(own)
-        found = {key: value_of(model, leaf) for key, leaf in own.items()}
-        return Answer(found, number=value_of(model, number))
+        if model is None:
+            return Answer(why=str(result))
+        smaller = _Smaller(whole, model, texts, nice, _WISHES if small else 0)
+        return Answer(smaller.values(self.own(leaves)))
+
+    def own(self, leaves: Mapping[tuple[Any, ...], Any]) -> dict[tuple[Any, ...], Any]:
+        """Return the leaves that concern the condition."""
+        return {key: leaf for key, leaf in leaves.items() if self._concerns(leaf)}
+
+    def fits(
+        self, leaves: Mapping[tuple[Any, ...], Any], values: Mapping[tuple[Any, ...], Any]
+    ) -> bool:
+        """Return whether the condition may hold with values of the constants that concern it."""
+        pairs = []
+        for key, leaf in leaves.items():
+            value = values.get(key)
+            if isinstance(leaf, Code):
+                pairs += [(leaf.present, value is not None), (leaf.text, value or "")]
+            else:
+                pairs.append((leaf, value))
+        stated = [(leaf, lifted(value, leaf)) for leaf, value in pairs if is_term(leaf)]
+        left = z3.simplify(z3.substitute(z3.And(*self.stated), *stated))
+        if z3.is_true(left) or z3.is_false(left):
+            return bool(z3.is_true(left))
+        return bool(_asked(left, _GLANCE)[0] != z3.unsat)
 
     def _concerns(self, leaf: Any) -> bool:
         parts = leaf if isinstance(leaf, tuple) else (leaf,)
         return any(is_term(part) and str(part) in self.constants for part in parts)
 
 
-def _reason(why: str) -> str:
-    timed = "timeout" in why or "canceled" in why or "resource" in why
-    return "the solver needs more time" if timed else f"the solver gave up: {why}"
+def _asked(condition: Term, steps: int) -> tuple[Any, Any]:
+    """Return what a fresh solver says, or why it gave up, and its model."""
+    solver = z3.Solver()
+    solver.set("rlimit", steps)
+    solver.set("random_seed", _SEED)
+    solver.add(condition)
+    result = solver.check()
+    if result == z3.unknown:
+        why = solver.reason_unknown()
+        limited = any(word in why for word in ("timeout", "canceled", "resource"))
+        return NEEDS_TIME if limited else f"the solver gave up: {why}", None
+    return result, solver.model() if result == z3.sat else None
 
 
 class _Smaller:
-    """Adds preferences to what a solver has found as long as it still finds something."""
+    """Puts values in place of constants as long as the solver still finds something."""
 
-    def __init__(self, solver: Any, nice: Sequence[str]) -> None:
-        self._solver = solver
-        self._nice = nice
-        self._steps = _STEPS
-        self._model = solver.model()
-        solver.set("timeout", _STEP)
+    def __init__(
+        self, goal: Term, model: Any, texts: Texts, nice: Sequence[str], wishes: int
+    ) -> None:
+        self._goal, self._model = goal, model
+        self._texts, self._nice = texts, nice
+        self._left = wishes
+        self._values: dict[int, Any] = {}
 
-    def model(self, leaves: Mapping[tuple[Any, ...], Any]) -> Any:
-        """Return a model in which as much as possible is absent, empty, 0, or small."""
-        for leaf in leaves.values():
-            if isinstance(leaf, Code):
-                self._code(leaf)
-            elif z3.is_bool(leaf):
-                self._prefer(z3.Not(leaf))
-            elif z3.is_int(leaf):
-                self._int(leaf)
-            elif z3.is_string(leaf):
-                self._text(leaf)
-        return self._model
+    def values(self, leaves: Mapping[tuple[Any, ...], Any]) -> dict[tuple[Any, ...], Any]:
+        """Return values in which as much as possible is absent, empty, 0, or small."""
+        constants = [
+            (self._texts.coded(part), z3.is_string(part))
+            for leaf in leaves.values()
+            for part in (leaf if isinstance(leaf, Code) else (leaf,))
+            if is_term(part)
+        ]
+        if self._left:
+            self._settle(list({pair[0].get_id(): pair for pair in constants}.values()))
+        return {key: self._value(leaf) for key, leaf in leaves.items()}
 
-    def _prefer(self, wish: Term) -> bool:
-        if z3.is_true(self._model.eval(wish, model_completion=True)):
-            self._solver.add(wish)
-            return True
-        if self._steps <= 0:
+    def _settle(self, constants: list[tuple[Term, bool]]) -> None:
+        """Give each constant a value: the plainest to all that can have it together."""
+        plainest = [(constant, next(self._wishes(constant, text))) for constant, text in constants]
+        if not constants or self._take(plainest):
+            return
+        if len(constants) > 1:
+            middle = len(constants) // 2
+            self._settle(constants[:middle])
+            self._settle(constants[middle:])
+            return
+        constant, text = constants[0]
+        for value in list(self._wishes(constant, text))[1:]:
+            if self._take([(constant, value)]):
+                return
+        if z3.is_int(constant) and not text:
+            self._bisect(constant)
+        self._take([(constant, self._model.eval(constant, model_completion=True))], known=True)
+
+    def _wishes(self, constant: Term, text: bool) -> Iterator[Term]:
+        if text:
+            yield from self._texts.wishes(constant, ["", *self._nice])
+        elif z3.is_bool(constant):
+            yield from (z3.BoolVal(False), z3.BoolVal(True))
+        else:
+            yield from (z3.IntVal(number) for number in (0, *_ROUND))
+
+    def _take(self, pairs: list[tuple[Term, Term]], *, known: bool = False) -> bool:
+        """Put values in place of constants if that leaves something that can be met."""
+        goal = z3.simplify(z3.substitute(self._goal, *pairs))
+        fits = known or all(self._fits(constant, value) for constant, value in pairs)
+        if z3.is_false(goal) or not (fits or self._found(goal)):
             return False
-        self._steps -= 1
-        self._solver.push()
-        self._solver.add(wish)
-        if self._solver.check() == z3.sat:
-            self._model = self._solver.model()
+        self._goal = goal
+        self._values |= {constant.get_id(): value for constant, value in pairs}
+        return True
+
+    def _fits(self, constant: Term, value: Term) -> bool:
+        return bool(self._model.eval(constant, model_completion=True).eq(value))
+
+    def _found(self, goal: Term) -> bool:
+        """Return whether a condition can be met, and take the model that meets it."""
+        if z3.is_true(goal):
             return True
-        self._solver.pop()
-        return False
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        _, model = _asked(goal, _WISH)
+        self._model = self._model if model is None else model
+        return model is not None
 
-    def _code(self, leaf: Code) -> None:
-        if is_term(leaf.present) and self._prefer(z3.Not(leaf.present)):
-            return
-        if is_term(leaf.text):
-            self._text(leaf.text)
-
-    def _text(self, leaf: Term) -> None:
-        for text in ("", *self._nice, "a"):
-            if self._prefer(leaf == z3.StringVal(text)):
-                return
-        self._prefer(z3.Length(leaf) <= 3)
-
-    def _int(self, leaf: Term) -> None:
-        if self._prefer(leaf == 0):
-            return
-        for number in _ROUND:
-            if self._prefer(leaf == number):
-                return
-        value = self._model.eval(leaf, model_completion=True).as_long()
-        least, sign = 0, 1 if value > 0 else -1
-        most = abs(value)
-        while most - least > 1 and self._steps > 0:
+    def _bisect(self, number: Term) -> None:
+        """Take a model in which a number that is not 0 is small."""
+        value = self._model.eval(number, model_completion=True).as_long()
+        least, most, sign = 0, abs(value), 1 if value > 0 else -1
+        while most - least > 1 and self._left > 0:
             middle = (least + most) // 2
-            if self._prefer(z3.And(leaf * sign <= middle, leaf * sign > 0)):
-                most = abs(self._model.eval(leaf, model_completion=True).as_long())
+            if self._found(z3.And(self._goal, number * sign <= middle, number * sign > 0)):
+                most = abs(self._model.eval(number, model_completion=True).as_long())
             else:
                 least = middle
-        self._prefer(leaf == sign * most)
 
-
-def names_in(expression: Term) -> set[str]:
-    """Return the names of the constants and functions of an expression that have no meaning."""
-    todo, seen, names = [expression], set[int](), set[str]()
-    while todo:
-        term = todo.pop()
-        if term.get_id() in seen:
-            continue
-        seen.add(term.get_id())
-        if z3.is_app(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
-            names.add(term.decl().name())
-        todo.extend(term.children())
-    return names
-
-
-def value_of(model: Any, leaf: Any) -> Any:
-    """Return the value of a constant in a model; None for a text that is missing."""
-    if isinstance(leaf, Code):
-        return value_of(model, leaf.text) if value_of(model, leaf.present) else None
-    if not is_term(leaf):
-        return leaf
-    value = model.eval(leaf, model_completion=True)
-    if z3.is_string_value(value):
-        return unescaped(value.as_string())
-    if z3.is_int_value(value):
-        return value.as_long()
-    if z3.is_rational_value(value):
-        return value.as_fraction()
-    return bool(z3.is_true(value))
-
-
-def unescaped(text: str) -> str:
-    """Return the text that z3 writes with escapes."""
-    parts, rest = [], text
-    while rest:
-        before, mark, after = rest.partition("\\u{")
-        parts.append(before)
-        if not mark:
-            break
-        digits, _, rest = after.partition("}")
-        parts.append(chr(int(digits, 16)))
-    return "".join(parts)
-
-
-def texts_in(terms: Iterable[Term]) -> list[str]:
-    """Return the texts that expressions name, shortest first."""
-    texts = set[str]()
-    for term in terms:
-        todo, seen = [term], set[int]()
-        while todo:
-            part = todo.pop()
-            if not is_term(part) or part.get_id() in seen:
-                continue
-            seen.add(part.get_id())
-            if z3.is_string_value(part):
-                texts.add(part.as_string())
-            todo.extend(part.children())
-    return sorted(texts, key=lambda text: (len(text), text))
+    def _value(self, leaf: Any) -> Any:
+        """Return the value of a constant of the model; None for a text that is missing."""
+        if isinstance(leaf, Code):
+            return self._value(leaf.text) if self._value(leaf.present) else None
+        if not is_term(leaf):
+            return leaf
+        constant = self._texts.coded(leaf)
+        value = self._values.get(constant.get_id())
+        if value is None:
+            value = self._model.eval(constant, model_completion=True)
+        if z3.is_string(leaf):
+            return literal_text(value) if z3.is_string(value) else self._texts.text(value.as_long())
+        return value.as_long() if z3.is_int(leaf) else bool(z3.is_true(value))

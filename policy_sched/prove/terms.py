@@ -16,7 +16,7 @@ it is monotone, exact for whole numbers up to 2**53, and off by a factor of 2**-
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
@@ -167,10 +167,10 @@ def ite(test: Term, then: Any, otherwise: Any) -> Any:  # one for each form
         return Choice(test, then, otherwise)
     if isinstance(then, bool) and isinstance(otherwise, bool):
         return test if then else z3.Not(test)
-    return z3.If(test, _lifted(then, otherwise), _lifted(otherwise, then))
+    return z3.If(test, lifted(then, otherwise), lifted(otherwise, then))
 
 
-def _lifted(value: Any, beside: Any) -> Any:
+def lifted(value: Any, beside: Any) -> Any:
     """Return a value as an expression, so that z3 need not guess the sort."""
     if is_term(value):
         return value
@@ -193,6 +193,74 @@ def text_of(text: Term) -> Term:
     return text if is_term(text) else z3.StringVal(escaped(text))
 
 
+def literal_text(term: Term) -> str:
+    """Return the text of an expression that is written down, which z3 writes with escapes."""
+    parts, rest = [], term.as_string()
+    while rest:
+        before, mark, after = rest.partition("\\u{")
+        parts.append(before)
+        if not mark:
+            break
+        digits, _, rest = after.partition("}")
+        parts.append(chr(int(digits, 16)))
+    return "".join(parts)
+
+
+class Part(NamedTuple):
+    """An expression with what z3 takes long to tell of it."""
+
+    term: Term
+    children: tuple[Term, ...]
+    kind: int
+    number: int
+
+
+_parts: dict[int, Part] = {}
+#: Expressions of which this is kept, with the expressions, so that their numbers stay theirs.
+_MOST_PARTS: Final = 500_000
+
+
+def part_of(term: Term) -> Part:
+    """Return what is known of an expression."""
+    number = term.get_id()
+    part = _parts.get(number)
+    if part is None:
+        if len(_parts) >= _MOST_PARTS:
+            _parts.clear()
+        part = Part(term, tuple(term.children()), term.decl().kind(), number)
+        _parts[number] = part
+    return part
+
+
+def parts_of(terms: Iterable[Term]) -> Iterator[Part]:
+    """Yield each expression within expressions, once."""
+    todo, seen = [part_of(term) for term in terms if is_term(term)], set[int]()
+    while todo:
+        part = todo.pop()
+        if part.number not in seen:
+            seen.add(part.number)
+            yield part
+            todo.extend(map(part_of, part.children))
+
+
+def is_written(part: Part) -> bool:
+    """Return whether an expression is a text that is written down."""
+    return bool(part.kind == z3.Z3_OP_INTERNAL and z3.is_string_value(part.term))
+
+
+def names_in(*terms: Term) -> set[str]:
+    """Return the names of the constants and functions of expressions that have no meaning."""
+    return {
+        part.term.decl().name() for part in parts_of(terms) if part.kind == z3.Z3_OP_UNINTERPRETED
+    }
+
+
+def texts_in(terms: Iterable[Term]) -> list[str]:
+    """Return the texts that expressions name, shortest first."""
+    texts = {literal_text(p.term) for p in parts_of(terms) if is_written(p)}
+    return sorted(texts, key=lambda text: (len(text), text))
+
+
 def joined(a: Term, b: Term) -> Term:
     """Return one text after the other."""
     return z3.Concat(text_of(a), text_of(b)) if is_term(a) or is_term(b) else a + b
@@ -201,7 +269,7 @@ def joined(a: Term, b: Term) -> Term:
 def equal(a: Any, b: Any) -> Term:
     """Return whether two texts, ints or bools are equal."""
     if is_term(a) or is_term(b):
-        return _lifted(a, b) == _lifted(b, a)
+        return lifted(a, b) == lifted(b, a)
     return a == b
 
 
@@ -234,6 +302,23 @@ def checked(number: Any, site: int) -> tuple[Any, Any]:
     return ite(inside, number, 0), ite(inside, 0, site)
 
 
+class Fact(NamedTuple):
+    """What holds of constants; ``needs``: those of which a question must name one, or every one."""
+
+    term: Term
+    names: frozenset[str]
+    needs: frozenset[str] | None = None
+    every: bool = False
+
+    def concerns(self, constants: set[str]) -> bool:
+        """Return whether a question about constants has to know it."""
+        needs = self.names if self.needs is None else self.needs
+        return needs <= constants if self.every else not needs.isdisjoint(constants)
+
+
+_FRESH: Final = "any'"
+
+
 class Terms:
     """Makes terms that need a definition, and keeps the definitions.
 
@@ -241,12 +326,12 @@ class Terms:
     """
 
     def __init__(self) -> None:
-        self.facts: list[Term] = []
+        self.defined: list[Term] = []
+        self.hints: list[Term] = []
         self.assumed: list[Term] = []
         self.notes: dict[str, str] = {}
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._number = 0
-        self._round = z3.Function("rounded", z3.RealSort(), z3.RealSort())
         self._rounded: list[tuple[Term, Term]] = []
         self._percents: list[tuple[Term, Term, Term]] = []
         self._most: dict[int, tuple[Term, float]] = {}
@@ -258,17 +343,31 @@ class Terms:
         return self._kept[key]
 
     def fact(self, *facts: Term) -> None:
-        """Note what holds whatever pods and nodes there are: what a constant is defined as."""
-        self.facts += [fact for fact in facts if fact is not True]
+        """Note what a fresh constant is defined as, which some value of it is for any others."""
+        self.defined += [fact for fact in facts if fact is not True]
+
+    def hint(self, *facts: Term) -> None:
+        """Note what follows from definitions, but is found late."""
+        self.hints += [fact for fact in facts if fact is not True]
 
     def assume(self, *facts: Term) -> None:
         """Note what is assumed of every pod and node."""
         self.assumed += [fact for fact in facts if fact is not True]
 
+    def facts(self) -> list[Fact]:
+        """Return all that was noted: ``assumed``, ``defined``, and ``hints``."""
+        found = [Fact(fact, frozenset(names_in(fact))) for fact in self.assumed]
+        for stated, every in ((self.defined, False), (self.hints, True)):
+            for fact in stated:
+                names = frozenset(names_in(fact))
+                fresh = frozenset(name for name in names if name.startswith(_FRESH))
+                found.append(Fact(fact, names, fresh or names, every=every))
+        return found
+
     def fresh(self, sort: Term, note: str = "") -> Term:
         """Return a constant that may be anything; ``note``: what it stands for."""
         self._number += 1
-        name = f"any{self._number}"
+        name = f"{_FRESH}{self._number}"
         if note:
             self.notes[name] = note
         return z3.Const(name, sort)
@@ -301,14 +400,14 @@ class Terms:
         if not is_term(a) and not is_term(b):
             return a // b if b else 0
         if not is_term(b):
-            return _lifted(a, b) / b if b > 0 else 0 if b == 0 else self._floor(a, b)
+            return lifted(a, b) / b if b > 0 else 0 if b == 0 else self._floor(a, b)
         return self._floor(a, b)
 
     def _floor(self, a: Term, b: Term) -> Term:
         def make() -> Term:
             q = self.fresh(z3.IntSort())
-            self.fact(z3.Implies(_lifted(b, a) > 0, z3.And(q * b <= a, a < q * b + b)))
-            self.fact(z3.Implies(_lifted(b, a) < 0, z3.And(q * b >= a, a > q * b + b)))
+            self.fact(z3.Implies(lifted(b, a) > 0, z3.And(q * b <= a, a < q * b + b)))
+            self.fact(z3.Implies(lifted(b, a) < 0, z3.And(q * b >= a, a > q * b + b)))
             return q
 
         return self.once(("floor", _key(a), _key(b)), make)
@@ -351,11 +450,11 @@ class Terms:
         """Note what the solver finds late: a greater part of one whole is no smaller share."""
         for other, of, share in self._percents:
             if _key(of) == _key(whole):
-                self.fact(implies(part <= other, found <= share))
-                self.fact(implies(other <= part, share <= found))
+                self.hint(implies(part <= other, found <= share))
+                self.hint(implies(other <= part, share <= found))
             elif _key(other) == _key(part):
-                self.fact(implies(conjunction(whole > 0, whole <= of), found >= share))
-                self.fact(implies(conjunction(of > 0, of <= whole), share >= found))
+                self.hint(implies(conjunction(whole > 0, whole <= of), found >= share))
+                self.hint(implies(conjunction(of > 0, of <= whole), share >= found))
         self._percents.append((part, whole, found))
 
     # Doubles.
@@ -384,13 +483,14 @@ class Terms:
         return Double(result, finite, most, whole)
 
     def _near(self, exact: Term) -> Term:
-        near, size = self._round(exact), z3.If(exact >= 0, exact, -exact)
+        near = self.fresh(z3.RealSort(), "the rounding of doubles")
+        size = z3.If(exact >= 0, exact, -exact)
         off = z3.RealVal(str(_UNIT)) * size + z3.RealVal(str(_LEAST))
         self.fact(near - exact <= off, exact - near <= off)
         self.fact(z3.Implies(exact >= 0, near >= 0), z3.Implies(exact <= 0, near <= 0))
         self.fact(z3.Implies(z3.And(z3.IsInt(exact), size <= EXACT), near == exact))
         for other, of_other in self._rounded:
-            self.fact(
+            self.hint(
                 z3.Implies(exact <= other, near <= of_other),
                 z3.Implies(other <= exact, of_other <= near),
             )
@@ -398,7 +498,6 @@ class Terms:
             self.fact(z3.Implies(exact <= bound, near <= bound))
             self.fact(z3.Implies(exact >= bound, near >= bound))
         self._rounded.append((exact, near))
-        self.notes["rounded"] = "the rounding of doubles"
         return near
 
     def of_int(self, number: Term) -> Double:
@@ -530,4 +629,4 @@ def absolute(number: Term) -> Term:
 
 def conjoined(parts: Sequence[Term]) -> Term:
     """Return all conditions as one expression, for the solver."""
-    return _lifted(conjunction(*parts), True)
+    return lifted(conjunction(*parts), True)

@@ -59,6 +59,8 @@ _LABEL: Final = z3.Union(
     _ALNUM,
     z3.Concat(_ALNUM, z3.Loop(_WORD, 0, 61), _ALNUM),
 )
+FORMS: Final = (_KEY, _NAME, _LABEL)
+"""Forms of texts; each word of a-z with up to 60 letters has all of them."""
 
 
 class World:
@@ -196,15 +198,21 @@ class World:
 
     def attribute(self, record: Record, name: str, rep: str) -> Any:
         """Return a field of an object: a constant, a structure, or `Opaque`."""
-        key = (*record.path, name)
         if name in self.given:
             return self.given[name]
+        if record.kind == "Pod" and name in ("start_time", "deletion_time"):
+            return 0 if rep == "i" else Opaque((*record.path, name))
+        return self._attribute(record, name, rep, (*record.path, name))
+
+    def _attribute(self, record: Record, name: str, rep: str, key: tuple[Any, ...]) -> Any:
         if record.kind == "Pod" and name == "tolerations":
             return self.list_of(("pod", "tolerations"), "Toleration")
         if name in _MAPS and rep == "o":
             return Mapping(_MAPS[name], key)
         if name in _AMOUNTS and rep == "o":
             return Mapping("amounts", key)
+        if record.kind == "Namespace" and name == "name":
+            return self.attribute(Record("Pod", ("pod",)), "namespace", rep)
         if record.kind in ("Taint", "Toleration") and rep == "s":
             return self._of_taint(record, name)
         if record.kind not in ("Pod", "RunningPod"):
@@ -217,8 +225,6 @@ class World:
             return self.flag(key)
         if rep == "i" and name == "priority":
             return self.number(key, -(2**31), MAX_PRIORITY)
-        if rep == "i" and name in ("start_time", "deletion_time") and record.kind == "Pod":
-            return 0
         return Opaque(key)
 
     def _pod_text(self, record: Record, name: str) -> Any:

@@ -1,10 +1,10 @@
 """Mutants of shipped policies, and what `prove --diff` says of each: none may be proven wrongly.
 
-``python -m tests.prove.mutants [COUNT] [SECONDS]`` breaks COUNT (300) operators, numbers, resources
-and fields of shipped policies, one after the other, and compares the policy before and after. A
-mutant is refuted by a pod and a node that the scheduler confirmed, or it is proven to decide
-alike, and then the compiled programs agree on 100,000 random pairs; else it is unknown. The exit
-code is 1 if one is proven equal and differs, or if the scheduler does not confirm the solver.
+``python -m tests.prove.mutants [COUNT] [SECONDS] [FIRST]`` breaks COUNT (300) operators, numbers,
+resources and fields of shipped policies, one after the other, and compares the policy before and
+after. A mutant is refuted by a pod and a node that the scheduler confirmed, or it is proven to
+decide alike, and then the compiled programs agree on 100,000 random pairs; else it is unknown. The
+exit code is 1 if one is proven equal and differs, or if the scheduler does not confirm the solver.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -29,10 +29,9 @@ from policy_sched.manifests import decode_object
 from policy_sched.model import Node, Pod, PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.prove import counterexample
-from policy_sched.prove.prover import PROVEN, REFUTED, Prover, Settings, Verdict
+from policy_sched.prove.prover import PROVEN, REFUTED, Prover, Settings, Verdict, prove
 from policy_sched.prove.reading import read
-from policy_sched.prove.solving import texts_in
-from policy_sched.prove.terms import Code, is_term
+from policy_sched.prove.terms import Code, is_term, texts_in
 from policy_sched.scheduler.setup import load_cluster
 
 POLICIES: Final = Path(__file__).parents[2] / "policies"
@@ -188,14 +187,14 @@ def judged(name: str, text: str, seconds: float, folder: Path) -> tuple[str, lis
         read((new,))
     except PolicyError:
         return "refused", []
-    prover = Prover(Settings((old,), 3, seconds, (new,)))
-    verdicts = [prover.verdict(number) for number in range(len(prover.claims))]
+    settings = Settings((old,), 3, seconds, (new,))
+    verdicts = prove([settings], 1, lambda _done: None)
     if any(verdict.internal for verdict in verdicts):
         return "NOT CONFIRMED", verdicts
     if any(verdict.answer == REFUTED for verdict in verdicts):
         return "refuted", verdicts
     if all(verdict.fine for verdict in verdicts):
-        differ = disagreements(prover, old, new, Random(name))
+        differ = disagreements(Prover(settings), old, new, Random(name))
         exact = all(verdict.answer == PROVEN for verdict in verdicts)
         return ("PROVEN AND DIFFERS" if differ else "proven" if exact else "bounded"), verdicts
     return "unknown", verdicts
@@ -207,11 +206,11 @@ def show(*lines: str) -> None:
     sys.stdout.flush()
 
 
-def main(count: int = 300, seconds: float = 5.0) -> int:
-    """Judge so many mutants; print what is not as it should be, and the numbers."""
+def main(count: int = 300, seconds: float = 5.0, first: int = 0) -> int:
+    """Judge so many mutants from one on; print what is not as it should be, and the numbers."""
     numbers: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        for name, change, text in all_mutants():
+        for name, change, text in islice(all_mutants(), first, None):
             if sum(numbers.values()) >= count:
                 break
             answer, verdicts = judged(name, text, seconds, Path(folder))
@@ -227,4 +226,5 @@ def main(count: int = 300, seconds: float = 5.0) -> int:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    sys.exit(main(int(given[0]) if given else 300, float(given[1]) if len(given) > 1 else 5.0))
+    numbers_given = (int(given[0]) if given else 300, float(given[1]) if len(given) > 1 else 5.0)
+    sys.exit(main(*numbers_given, int(given[2]) if len(given) > 2 else 0))

@@ -15,8 +15,7 @@ from policy_sched.language.ir import ops
 from policy_sched.language.values.types import params_type
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.prove.printer import Printer
-from policy_sched.prove.solving import names_in
-from policy_sched.prove.terms import Code, Double, Terms, is_term
+from policy_sched.prove.terms import Code, Double, Terms, is_term, names_in
 from policy_sched.prove.world import World
 from tests.examples import scaled
 from tests.language.harness import Outcome, cache_of, checked, evaluate
@@ -34,7 +33,7 @@ aggregate_total_then allocation_at any_victim cluster column_at_nodes column_of 
 count_all count_in_domain count_of_domain count_on_row counts ctx devices_at divisor domain_at
 domain_index domain_list each_text facts_at greatest_victim input input_all input_at input_exceeds
 input_root least_victim masked_deviation node_at object_of of_ctx of_object pod_column pod_entry
-ports preference quota quota_total row runtime_of score scores share share_of_rest
+ports preference quota quota_total row score scores share share_of_rest
 share_of_rest_small share_small sum_of_victims unsure_sum victim_quota victim_there victims
 violations
 """.split()  # noqa: SIM905  # one word after the other
@@ -188,13 +187,14 @@ def agrees_with_program(
     right = right if is_term(right) else z3.BoolVal(bool(right))
     solver = z3.Solver()
     solver.set("timeout", 5000)
-    solver.add(*made.facts, *stated(world, info, cluster, row))
+    facts = [*made.defined, *made.hints]
+    solver.add(*facts, *stated(world, info, cluster, row))
     assert solver.check() != z3.unsat, (text, "the definitions contradict each other")
     solver.push()
     solver.add(right)
     assert solver.check() != z3.unsat, (text, row, outcome, term, error)
     solver.pop()
-    inexact = {str(note) for note in made.notes} & names_in(z3.And(right, *made.facts))
+    inexact = {str(note) for note in made.notes} & names_in(z3.And(right, *facts))
     if not inexact:
         solver.add(z3.Not(right))
         assert solver.check() != z3.sat, (text, row, outcome, term, error)

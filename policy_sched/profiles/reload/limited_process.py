@@ -30,6 +30,7 @@ from functools import partial
 from io import BytesIO
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from threading import Thread
 from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
@@ -44,6 +45,7 @@ LONGEST: Final = 120.0
 #: Seconds that the process has to end by itself.
 PATIENCE: Final = 2.0
 _SPAWN: Final = get_context("spawn")
+_FORK: Final = get_context("fork")
 
 Question = TypeVar("Question")
 Result = TypeVar("Result")
@@ -82,7 +84,11 @@ class LimitedProcess(Generic[Question, Result]):
         work: Callable[[Question], object],
         limits: ProcessLimits | None = None,
         first: Callable[[], object] | None = None,
+        *,
+        forks: bool = False,
     ) -> None:
+        """``forks``: the process has all that this one has read; its threads must hold no locks."""
+        self._context: BaseContext = _FORK if forks else _SPAWN
         self._first = first
         self._limits = ProcessLimits() if limits is None else limits
         self._work = work
@@ -90,9 +96,9 @@ class LimitedProcess(Generic[Question, Result]):
         self._start()
 
     def _start(self) -> None:
-        self._pipe, theirs = _SPAWN.Pipe()
+        self._pipe, theirs = self._context.Pipe()
         with theirs:
-            self._process = _SPAWN.Process(
+            self._process = self._context.Process(  # type: ignore[attr-defined]  # both have it
                 target=serve, args=(theirs, self._first, self._limits, self._work), daemon=True
             )
             self._process.start()
@@ -117,7 +123,7 @@ class LimitedProcess(Generic[Question, Result]):
     @property
     def alive(self) -> bool:
         """Whether the process is ready."""
-        return self._process.is_alive()
+        return bool(self._process.is_alive())
 
     def begin(self, question: Question) -> None:
         """Send a question; `result` must be taken before the next call."""
@@ -126,6 +132,10 @@ class LimitedProcess(Generic[Question, Result]):
             self._start()
         with suppress(OSError):  # `result` reports what went wrong
             self._pipe.send(question)
+
+    def fileno(self) -> int:
+        """Return what can be waited for: it is readable when there is a result, or none comes."""
+        return self._pipe.fileno()
 
     def done(self) -> bool:
         """Return whether there is a result already."""

@@ -1,0 +1,86 @@
+"""Pods and nodes at random: examples that are tried where the solver finds none, or gives up.
+
+What is drawn is mostly plain, near what a claim names, and the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any, Final
+
+import z3
+
+from policy_sched.prove.solving import Question
+from policy_sched.prove.terms import Code, is_term, parts_of, texts_in
+
+Leaves = Mapping[tuple[Any, ...], Any]
+"""The value of each constant of a model; None is a text that is missing."""
+#: What is tried beside what is named.
+_TEXTS: Final = ("a", "b", "a,b", "1", "7", "1.2.0", "2.0.0", "yes", "true", "owner")
+_NUMBERS: Final = (0, 0, 1, 2, 10, 100, 1000, 4000, 100_000, 1_000_000, 2**30)
+#: Draws of one claim: of all pods and nodes, and of those that come near what is asked.
+DRAWS: Final = 300
+
+
+class Draws:
+    """Values of constants, drawn near the numbers and texts of a question."""
+
+    def __init__(self, terms: list[Any], seed: int = 7) -> None:
+        self._random = Random(seed)  # noqa: S311  # examples, no secrets
+        self._texts = [text for text in texts_in(terms) if len(text) < 64]
+        numbers = {p.term.as_long() for p in parts_of(terms) if z3.is_int_value(p.term)}
+        near = sorted({n + by for n in numbers for by in (-1, 0, 1) if abs(n) < 2**62})
+        self._numbers = [*near, *_NUMBERS]
+        self.draw_texts()
+
+    def draw_texts(self) -> None:
+        """Choose the texts of what is drawn next: few, as it matters which are equal."""
+        self._drawn = self._random.choices([*self._texts, *_TEXTS], k=2)
+
+    def value(self, leaf: Any, key: tuple[Any, ...], plain: float) -> Any:
+        """Return a value for a constant; ``plain``: how often it is absent, empty, or 0."""
+        random = self._random
+        if not is_term(leaf) and not isinstance(leaf, Code):
+            return leaf
+        if random.random() < plain:
+            return plainest(leaf, key)
+        if isinstance(leaf, Code) or z3.is_string(leaf):
+            return random.choice(self._drawn)
+        if z3.is_bool(leaf):
+            return random.random() < 0.5
+        if key[-1] in ("length", "podCount"):
+            return random.randrange(4)
+        return random.choice(self._numbers)
+
+
+def plainest(leaf: Any, key: tuple[Any, ...]) -> Any:
+    """Return the plainest value of a constant."""
+    if isinstance(leaf, Code):
+        return None
+    if z3.is_string(leaf):
+        words = {"name": "a", "namespace": "default", "key": "a", "effect": "NoSchedule"}
+        return words.get(key[-1] if key[1:2] != ("tolerations",) else "", "")
+    if z3.is_bool(leaf):
+        return key[0] == "others"
+    return 110 if key == ("node", "allocatable", "pods") else 0
+
+
+def samples(question: Question, leaves: Leaves, start: Leaves) -> Iterator[Leaves]:
+    """Yield values of the constants that concern a question, under which it may hold.
+
+    The first are those of ``start``; each differs in some from those before.
+    """
+    own = question.own(leaves)
+    draws, random = Draws(question.stated), Random(11)  # noqa: S311
+    values = {key: start.get(key, plainest(leaf, key)) for key, leaf in own.items()}
+    seen = set[str]()
+    for number in range(DRAWS):
+        draws.draw_texts()
+        changed = random.sample(list(own), min(len(own), random.choice((1, 2, 2, 3, 8))))
+        other = {**values, **{key: draws.value(own[key], key, 0.3) for key in changed}}
+        other = other if number else values
+        if repr(other) not in seen and question.fits(own, other):
+            values = other
+            yield values
+        seen.add(repr(other))
