@@ -215,7 +215,7 @@ class Printer:
                 case "i":
                     number = self.made.fresh(z3.IntSort(), note)
                     self.made.fact(terms.within_int64(number))
-                    if note.startswith("count_"):
+                    if note == "size" or note.startswith("count_"):
                         self.made.fact(number >= 0)
                     return number
             return Opaque(key)

@@ -21,6 +21,7 @@ from policy_sched.prove.terms import (
     conjunction,
     disjunction,
     failed,
+    is_term,
     ite,
     joined,
     negation,
@@ -238,7 +239,10 @@ class PolicyPrinter:
             )
         number = self._printer.term(value.op)
         fails = False if value.err is None else failed(self._printer.term(value.err))
-        span = checked.core.span
+        span, bounded = checked.core.span, self.low.range(value).within(0, 100)
+        if bounded and is_term(number):
+            inside = conjunction(number >= 0, number <= 100)
+            self._printer.made.hint(disjunction(fails, inside))
         return ScoreTerm(
             checked.text,
             (span.start, span.end),
@@ -246,7 +250,7 @@ class PolicyPrinter:
             fails,
             keeps,
             score.on_error is not None,
-            self.low.range(value).within(0, 100),
+            bounded,
             checked.core,
         )
 

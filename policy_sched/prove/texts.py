@@ -46,26 +46,20 @@ class Texts:
         self._rich = {self._root(number) for number in self._rich}
 
     def _look_at(self, part: Part) -> None:
-        texts = [child for child in part.children if z3.is_string(child)]
-        own = [part.term] if part.children and z3.is_string(part.term) else []
-        if part.kind in _COMPARES:
-            for other in (*texts[1:], *own):
-                self._join(texts[0] if texts else other, other)
-        elif not texts and not own:
+        texts = [child for child in (*part.children, part.term) if z3.is_string(child)]
+        texts = [text for text in texts if not z3.is_string_value(text)]
+        if not part.children or not texts:
             return
+        if part.kind in _COMPARES:
+            for other in texts[1:]:
+                self._parents[self._root(texts[0].get_id())] = self._root(other.get_id())
         elif part.kind != z3.Z3_OP_SEQ_IN_RE or self._outside(part.children[1]) is None:
-            rich = (text for text in (*texts, *own) if not z3.is_string_value(text))
-            self._rich |= {text.get_id() for text in rich}
+            self._rich |= {text.get_id() for text in texts}
 
     def _root(self, number: int) -> int:
         while (parent := self._parents.get(number, number)) != number:
             number = parent
         return number
-
-    def _join(self, a: Term, b: Term) -> None:
-        """Note that texts are of one component; those written down are of all."""
-        if not z3.is_string_value(a) and not z3.is_string_value(b):
-            self._parents[self._root(a.get_id())] = self._root(b.get_id())
 
     def _outside(self, form: Term) -> list[str] | None:
         """Return the texts written down that do not have a form; None if it is not one of ours."""
