@@ -22,6 +22,7 @@ from policy_sched.policytest.runner import (
     run_files as run_files,
 )
 from policy_sched.policytest.scenario import (
+    Scenario as Scenario,
     load_scenarios as load_scenarios,
     scenarios_of as scenarios_of,
 )

@@ -9,7 +9,6 @@ from pathlib import Path
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.runtime import FAILED
 from policy_sched.policytest import ExpectedOutcome, PluginOutcome, load_scenarios, observe_scenario
-from policy_sched.policytest.scenario import Scenario
 from policy_sched.prove.counterexample import RUN
 
 TESTS_FILE = "tests.yaml"
