@@ -301,7 +301,7 @@ def _alike(
             f"{old.name}: the same nodes pass",
             unlike(old.passes, new.passes),
             refuted="a node passes one and not the other",
-            differ=lambda a, b: bool(a.feasible) != bool(b.feasible),
+            differ=lambda a, b: set(a.feasible or ()) != set(b.feasible or ()),
             **given | place,
         )
         rejected = conjunction(negation(old.passes), negation(new.passes))
@@ -310,7 +310,7 @@ def _alike(
             f"{old.name}: the reasons are the same",
             conjunction(rejected, matched, unlike(old.reason, new.reason)),
             refuted="a node is rejected for another reason",
-            differ=lambda a, b: _reasons(a) != _reasons(b),
+            differ=_other_reasons,
             **given | place,
         )
     scores = [score for score in (old.score, new.score) if score is not None]
@@ -331,8 +331,13 @@ def unlike(a: Term, b: Term) -> Term:
     return negation(equal(a, b))
 
 
-def _reasons(seen: ExpectedOutcome) -> list[tuple[object, ...]]:
-    return [(why.code, *map(str, why.reasons or ())) for why in (seen.rejected or {}).values()]
+def _other_reasons(old: ExpectedOutcome, new: ExpectedOutcome) -> bool:
+    """Return whether a node that both sides reject is rejected for other reasons."""
+    a, b = old.rejected or {}, new.rejected or {}
+    return any(
+        (a[node].code, a[node].reasons) != (b[node].code, b[node].reasons)
+        for node in a.keys() & b.keys()
+    )
 
 
 def _unlike_scores(old: PolicyTerms, new: PolicyTerms) -> Term:

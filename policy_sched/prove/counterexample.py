@@ -90,7 +90,7 @@ def document(values: Values, policies: Sequence[str], names: Sequence[str]) -> P
     ``policies``: files, relative to the test; ``names``: the policies that are enabled. Raises
     NotBuiltError where no pod and node have the values.
     """
-    pod = _pending(values)
+    pod, hour = _pending(values), values.leaves.get(("now",))
     needed = ("PrioritySort", *names, "DefaultBinder")
     enabled = [{"name": name} for name in dict.fromkeys(needed)]
     plugins = {"multiPoint": {"disabled": [{"name": "*"}], "enabled": enabled}}
@@ -99,6 +99,7 @@ def document(values: Values, policies: Sequence[str], names: Sequence[str]) -> P
         "kind": "PolicyTest",
         "name": "counterexample",
         "policies": list(policies),
+        **({"now": f"2026-01-01T{hour:02}:30:00Z"} if hour is not None else {}),
         "config": {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",

@@ -177,10 +177,19 @@ class Prover:
         return verdict
 
     def _shown_by_test(self, claim: Claim, blank: Verdict) -> Verdict | None:
-        """Return that a test beside a policy shows what is claimed to happen; None if none does."""
+        """Return the verdict that a test beside a policy brings; None if none shows anything."""
+        replace = msgspec.structs.replace
+        if claim.differ is not None:
+            sides = claim.sides or (self._settings.paths, self._settings.new)
+            policy = next(iter((*claim.policies, *claim.rivals)))
+            for name, old, new in tested.differences(sides, policy, claim.plugin):
+                if claim.differ(old, new):
+                    reason = f"{claim.refuted}, as the test {name!r} shows"
+                    return replace(blank, answer=REFUTED, reason=reason)
+            return None
         name = self._test_that_shows(claim)
         words = f"as the test {name!r} shows"
-        return msgspec.structs.replace(blank, answer=PROVEN, reason=words) if name else None
+        return replace(blank, answer=PROVEN, reason=words) if name else None
 
     def _test_that_shows(self, claim: Claim) -> str:
         """Return the test beside a policy that shows what is claimed to happen, "" for none."""
@@ -248,7 +257,9 @@ class Prover:
     ) -> Verdict | None:
         """Return the verdict that one of some pods and nodes brings; None if none does."""
         first = None
-        for values in islice(samples(question, self.world.leaves, start), _RUNS):
+        exact = not self._resting_on(claim, question)
+        drawn = samples(question, self.world.leaves, start, exact=exact)
+        for values in islice(drawn, _RUNS):
             verdict = self._shown(claim, blank, question, values, first)
             if verdict.test is None:
                 continue
@@ -261,7 +272,7 @@ class Prover:
         self, claim: Claim, verdict: Verdict, question: Question, values: Leaves, against: Any
     ) -> Verdict:
         """Return a verdict whose example has as little as the scheduler needs to confirm it."""
-        own = question.own(self.world.leaves)
+        own = {key: leaf for key, leaf in self.world.leaves.items() if key in values}
         for key, leaf in own.items():
             changed = {**values, key: plainest(leaf, key)}
             if changed != values and question.fits(own, changed):

@@ -21,6 +21,8 @@ _TEXTS: Final = ("a", "b", "a,b", "1", "7", "1.2.0", "2.0.0", "yes", "true", "ow
 _NUMBERS: Final = (0, 0, 1, 2, 10, 100, 1000, 4000, 100_000, 1_000_000, 2**30)
 #: Draws of one claim: of all pods and nodes, and of those that come near what is asked.
 DRAWS: Final = 300
+NOW: Final = ("now",)
+"""What the hour of an example is called."""
 
 
 class Draws:
@@ -66,12 +68,15 @@ def plainest(leaf: Any, key: tuple[Any, ...]) -> Any:
     return 110 if key == ("node", "allocatable", "pods") else 0
 
 
-def samples(question: Question, leaves: Leaves, start: Leaves) -> Iterator[Leaves]:
+def samples(
+    question: Question, leaves: Leaves, start: Leaves, *, exact: bool = True
+) -> Iterator[Leaves]:
     """Yield values of the constants that concern a question, under which it may hold.
 
-    The first are those of ``start``; each differs in some from those before.
+    The first are those of ``start``; each differs in some from those before. Without ``exact``
+    other constants may concern it, too, through what has no term.
     """
-    own = question.own(leaves)
+    own = question.own(leaves) if exact else leaves
     draws, random = Draws(question.stated), Random(11)  # noqa: S311
     values = {key: start.get(key, plainest(leaf, key)) for key, leaf in own.items()}
     seen = set[str]()
@@ -80,6 +85,8 @@ def samples(question: Question, leaves: Leaves, start: Leaves) -> Iterator[Leave
         changed = random.sample(list(own), min(len(own), random.choice((1, 2, 2, 3, 8))))
         other = {**values, **{key: draws.value(own[key], key, 0.3) for key in changed}}
         other = other if number else values
+        if not exact:
+            other = {**other, NOW: random.randrange(24)}
         if repr(other) not in seen and question.fits(own, other):
             values = other
             yield values

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.runtime import FAILED
-from policy_sched.policytest import ExpectedOutcome, PluginOutcome, load_scenarios, observe_scenario
+from policy_sched.policytest import (
+    ExpectedOutcome,
+    PluginOutcome,
+    Scenario,
+    load_scenarios,
+    observe_scenario,
+)
 from policy_sched.prove.counterexample import RUN
 
 TESTS_FILE = "tests.yaml"
@@ -46,6 +52,26 @@ def outcomes(
         except PolicySchedError:
             continue
         yield from ((scenario.name, outcome) for outcome in seen.values())
+
+
+Sides = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def differences(
+    sides: Sides, policy: str, plugin: str
+) -> Iterator[tuple[str, ExpectedOutcome, ExpectedOutcome]]:
+    """Yield what becomes of the pods of tests with each of two sides, with the test's name."""
+    old, _ = sides
+    for scenario in [one for path in old for one in _scenarios(_tests_of(path), old)][:_MOST]:
+        both = []
+        for paths in sides:
+            told = _telling(replace(scenario, policies=paths), policy, plugin)
+            try:
+                both.append(observe_scenario(replace(told, mentions=()), RUN)[1])
+            except PolicySchedError:
+                break
+        if len(both) == len(sides):
+            yield from ((scenario.name, seen, both[1][pod]) for pod, seen in both[0].items())
 
 
 def _tests_of(path: str) -> Path:
