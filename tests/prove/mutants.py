@@ -173,7 +173,7 @@ def outcome(policy: Any, info: PodInfo) -> object:
     codes = policy._filter.codes(info, cycle)
     n = policy._table.n
     passed = np.ones(n, bool) if codes is None else codes == 0
-    score = policy._score
+    score = policy.score
     if score is None or not policy.matches_score(info, cycle):
         return passed.tolist()
     return passed.tolist(), np.where(passed, score.raw(info, cycle, None, marked=True), 0).tolist()
