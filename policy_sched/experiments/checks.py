@@ -101,12 +101,36 @@ def _check_curve(loaded: LoadedExperiment) -> None:
 
 def _check_sources(loaded: LoadedExperiment) -> None:
     spec = loaded.spec
+    if spec.workload.recording is not None:
+        _check_recording(loaded)
+        return
     if not spec.cluster.files and not spec.cluster.generate:
         hint = 'files, or generate: ["10*cpu=4,memory=32Gi"]'
         loaded.problem(("spec", "cluster"), MISSING_KEY, "there are no nodes", hint, on_key=True)
     if not spec.workload.files and spec.workload.rows is None:
-        hint = "files, or rows of a table"
+        hint = "files, rows of a table, or a recording"
         loaded.problem(("spec", "workload"), MISSING_KEY, "there are no pods", hint, on_key=True)
+
+
+def _check_recording(loaded: LoadedExperiment) -> None:
+    """Check that nothing else says what a recording says."""
+    spec = loaded.spec
+    given: dict[Path, object] = {
+        ("spec", "cluster", "files"): spec.cluster.files,
+        ("spec", "cluster", "generate"): spec.cluster.generate,
+        ("spec", "cluster", "devices"): spec.cluster.devices,
+        ("spec", "workload", "files"): spec.workload.files,
+        ("spec", "workload", "rows"): spec.workload.rows,
+        ("spec", "workload", "arrivals"): spec.workload.arrivals,
+        ("spec", "workload", "retry"): spec.workload.retry != "Backoff",
+        ("spec", "workload", "departures"): not spec.workload.departures,
+        ("spec", "tieBreak", "order"): spec.tie_break.order != "Random",
+    }
+    for path, value in given.items():
+        if value:
+            hint = "leave it out, or write the workload's files"
+            message = "a recording has its own cluster, pods, times and nodes"
+            loaded.problem(path, BAD_VALUE, message, hint, on_key=True)
 
 
 def _check_order(loaded: LoadedExperiment) -> None:

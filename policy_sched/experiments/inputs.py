@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from policy_sched import simulate
 from policy_sched.cluster.tables import NodeTable, PodTable
-from policy_sched.errors import PolicySchedError, Severity
+from policy_sched.errors import PolicyError, PolicySchedError, Severity
 from policy_sched.experiments.measures import compiled_rule, source_of
 from policy_sched.experiments.reading import MAX_PODS, LoadedExperiment, check_work, rule_text
 from policy_sched.experiments.tables import has_columns, orders_of, read_table
@@ -35,6 +35,7 @@ from policy_sched.language.runtime import Activation
 from policy_sched.manifests import NO_STRUCTS, Admission, Structs, decode_object, load, with_claims
 from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodInfo, units
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, CountedDevices, Path, did_you_mean
+from policy_sched.recording import Recording
 from policy_sched.scheduler import Scheduler
 
 RULE: Final = "variables.devices"
@@ -231,6 +232,8 @@ class Inputs:
     """Numbers of pods, by column."""
     ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Numbers of nodes, by column."""
+    traffic: simulate.Traffic | None = None
+    """What was recorded, in place of arriving pods."""
 
 
 def read_inputs(
@@ -243,6 +246,8 @@ def read_inputs(
     """
     before = len(loaded.diagnostics)
     spec = loaded.spec
+    if spec.workload.recording is not None:
+        return _of_recording(loaded, spec.workload.recording, custom)
     cluster = _objects(loaded, spec.cluster.files, ("spec", "cluster", "files"), custom)
     try:
         cluster = [*simulate.generated_nodes(spec.cluster.generate), *cluster]
@@ -282,6 +287,34 @@ def read_inputs(
     if not nodes or not pods or not loaded.sound:
         return None
     return Inputs(tuple(cluster), tuple(pods), tuple(others), orders, ranks)
+
+
+def _of_recording(loaded: LoadedExperiment, reference: str, custom: Structs) -> Inputs | None:
+    """Return the inputs of a recording."""
+    at: Path = ("spec", "workload", "recording")
+    path = loaded.file(reference, at)
+    if path is None or not loaded.sound:
+        return None
+    loaded.data["workload"] = [path]
+    try:
+        recording = Recording.open(path, custom)
+        end = recording.ended + 1
+        traffic = simulate.traffic_of(recording.events(), recording.began, end)
+    except PolicyError as error:
+        loaded.diagnostics += error.diagnostics
+        return None
+    except PolicySchedError as error:
+        loaded.problem(at, BAD_VALUE, str(error))
+        return None
+    pods = [step.what for step in traffic.steps if step.kind is simulate.StepKind.ARRIVES]
+    waiting = tuple(pod for pod in pods if isinstance(pod, Pod) and simulate.waits(pod))
+    nodes = [thing for thing in traffic.objects if isinstance(thing, Node)]
+    if not nodes or not waiting:
+        message = "no pod of it waits for a node" if nodes else "it has no node at its beginning"
+        loaded.problem(at, BAD_VALUE, message)
+        return None
+    check_work(loaded, nodes, waiting, traffic.end - traffic.start)
+    return Inputs(traffic.objects, waiting, traffic=traffic) if loaded.sound else None
 
 
 def _check_objects(loaded: LoadedExperiment, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:

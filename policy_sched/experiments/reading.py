@@ -230,8 +230,13 @@ def check_size(loaded: LoadedExperiment) -> None:
         loaded.problem(("spec", "seeds"), BAD_VALUE, message, "take fewer seeds", on_key=True)
 
 
-def check_work(loaded: LoadedExperiment, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
-    """Check how many pods arrive in a run, how long it lasts, and the points of its curve."""
+def check_work(
+    loaded: LoadedExperiment, nodes: Sequence[Node], pods: Sequence[Pod], span: int | None = None
+) -> None:
+    """Check how many pods arrive in a run, how long it lasts, and the points of its curve.
+
+    ``span``: nanoseconds of virtual time, if they are known.
+    """
     arrivals, at = loaded.spec.workload.arrivals, ("spec", "workload", "arrivals")
     count = len(pods)
     if count > MAX_PODS:
@@ -246,7 +251,8 @@ def check_work(loaded: LoadedExperiment, nodes: Sequence[Node], pods: Sequence[P
             loaded.problem((*at, "inflate", "percent"), BAD_VALUE, message, hint)
             return
     if arrivals is None:
-        span = known_span(pods, departures=loaded.spec.workload.departures)
+        if span is None:
+            span = known_span(pods, departures=loaded.spec.workload.departures)
         _check_span(loaded, span, ("spec", "workload"))
     elif arrivals.every is not None:
         _check_span(loaded, arrivals.every * max(count - 1, 0), (*at, "every"))

@@ -200,7 +200,7 @@ def _scalar(text: str) -> Any:
 
 _FORM: Final = 1
 """The form of results; another one makes other keys."""
-_NOT_IN: Final = frozenset({"files", "file", "better", "unit", "column"})
+_NOT_IN: Final = frozenset({"files", "file", "recording", "better", "unit", "column"})
 """Fields whose values are names, or are for people alone."""
 
 

@@ -70,6 +70,7 @@ from policy_sched.simulate.traces import (
 from policy_sched.simulate.traffic import (
     ClockJumps as ClockJumps,
     RecordedLife as RecordedLife,
+    StepKind as StepKind,
     Traffic as Traffic,
     traffic_of as traffic_of,
     uid_of as uid_of,

@@ -95,6 +95,9 @@ class ExperimentWorkload(types.Document):
 
     files: types.Many[str] = ()
     """Manifests, or tables of pods, relative to this file."""
+    recording: str | None = None
+    """A recording, relative to this file: its cluster, and its pods when they came. Nodes, objects
+    and pods change, come and go as they did; of equal nodes the recorded one is taken."""
     rows: RowTemplate | None = None
     """Pods from a table of another form."""
     arrivals: Arrivals | None = None
@@ -283,8 +286,8 @@ class ExperimentSpec(types.Document):
 
     parameters: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Values for ${NAME} in other texts; sweep --set NAME=VALUE replaces them."""
-    cluster: ExperimentCluster
-    """The nodes, and what is there before the first pod."""
+    cluster: ExperimentCluster = ExperimentCluster()
+    """The nodes, and what is there before the first pod; with a recording those of that."""
     workload: ExperimentWorkload
     """The pods that arrive."""
     base: Variant = Variant()
