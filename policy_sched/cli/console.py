@@ -10,6 +10,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -38,6 +39,8 @@ from policy_sched.instance.observability import ERROR, WARNING, Record
 from policy_sched.instance.shadow import ShadowInstance, ShadowOptions
 from policy_sched.model import DEFAULT_SCHEDULER
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
+from policy_sched.recording import Recording
+from policy_sched.simulate import at_start
 
 Directories = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 LONGEST_SLEEP: Final = 1.0
@@ -48,6 +51,7 @@ def console(  # noqa: PLR0913  # the options of the verb
     *,
     cluster: ClusterPaths = (),
     kubeconfig: str | None = None,
+    recording: str | None = None,
     results: Directories = (),
     policy: PolicyFlags | None = None,
     address: str = "",
@@ -75,6 +79,8 @@ def console(  # noqa: PLR0913  # the options of the verb
         Watch the cluster of this kubeconfig (or list of them, as in KUBECONFIG), or of the pod that
         the process runs in (in-cluster), with the rights of its user, and write nothing. Pods are
         decided and explained in this process.
+    recording
+        Instead of files: a recording, at its beginning. The timeline decides its traffic again.
     results
         A directory with the results of an experiment, as sweep and tune write it.
     address
@@ -91,8 +97,12 @@ def console(  # noqa: PLR0913  # the options of the verb
     """
     if bool(cluster) and kubeconfig is not None:
         raise PolicySchedError("--kubeconfig does not go together with --cluster")
-    if not (cluster or kubeconfig is not None or results):
-        raise PolicySchedError("name what to show: --cluster, --kubeconfig or --results")
+    if recording is not None and (cluster or kubeconfig is not None or now is not None):
+        other = "--cluster" if cluster else "--now" if now is not None else "--kubeconfig"
+        raise PolicySchedError(f"--recording does not go together with {other}")
+    if not (cluster or kubeconfig is not None or results or recording is not None):
+        named = "--cluster, --kubeconfig, --recording or --results"
+        raise PolicySchedError(f"name what to show: {named}")
     if kubeconfig is not None and now is not None:
         raise PolicySchedError("--now goes with --cluster: a live cluster has a time of its own")
     if not 0 <= port <= 65535:
@@ -103,9 +113,12 @@ def console(  # noqa: PLR0913  # the options of the verb
     pages = Served(results, Listen(host, port), browser)
     if kubeconfig is not None:
         return asyncio.run(_live(_watching(files, kubeconfig, seed), pages))
-    return asyncio.run(
-        _of_files(InputFiles(cluster, _reader(cluster, files), files, seed, clock(now)), pages)
-    )
+    inputs = InputFiles(cluster, _reader(cluster, files), files, seed, clock(now))
+    if recording is not None:
+        began = Recording.open(recording).began
+        read = partial(_at_beginning, recording, files)
+        inputs = InputFiles((recording,), read, files, seed, lambda: began, recording)
+    return asyncio.run(_of_files(inputs, pages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,13 @@ class Served:
                 if self.browser:
                     _open(server, files)
                 yield
+
+
+def _at_beginning(directory: str, policies: PolicyFiles) -> ClusterFiles:
+    """Return the cluster with which a recording begins."""
+    recording = Recording.open(directory, policies.input_kinds())
+    objects, _ = at_start(recording.events())
+    return ClusterFiles(objects, [], {})
 
 
 def _reader(paths: Sequence[str], policies: PolicyFiles) -> Callable[[], ClusterFiles]:

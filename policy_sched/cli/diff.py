@@ -135,7 +135,9 @@ def diff(  # noqa: PLR0913  # the options of the verb
     new
         The policy set that is to replace it.
     shadow
-        Files that policy-sched run --shadow-log wrote, oldest first.
+        Files that policy-sched run --shadow-log wrote, oldest first. A log that the other scheduler
+        wrote (policy-sched run --decision-log) may stand beside them: it has the decisions that the
+        shadow did not see.
     max_cost_limit
         The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
         policy may let its rules cost; a policy that asks for more is refused.

@@ -28,7 +28,9 @@ from policy_sched.replay import (
     compiled,
     compiled_recorded,
     in_force_at,
+    logged_decisions,
     replay_page,
+    with_decisions,
 )
 from policy_sched.simulate import origin, policy_facts, time_text, traffic_of
 from policy_sched.web import Fact
@@ -43,6 +45,7 @@ def replay(  # noqa: PLR0913  # the options of the verb
     policy: PolicyFlags | None = None,
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     to: str | None = None,
+    decision_log: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     seed: int = 0,
     seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
     workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
@@ -69,6 +72,9 @@ def replay(  # noqa: PLR0913  # the options of the verb
         Where the replay begins: RFC 3339, or from the beginning of the recording: "+10m".
     to
         Where it ends, as --from; at the end of the recording unless given.
+    decision_log
+        A decision log (policy-sched run --decision-log) of the same time: where the recording was
+        made from outside, it has what our scheduler decided, and when.
     seed
         Decides between nodes with equal scores where none of them was recorded; the first one with
         --seeds.
@@ -99,16 +105,20 @@ def replay(  # noqa: PLR0913  # the options of the verb
     span = _span(recording, from_, to)
     sets, notes = compiled_recorded(recording.policies)
     default = compiled(PolicyFiles())
+    diagnostics.require_files(decision_log)
+    if decision_log and not sets:
+        sets = {"default": default}  # as far as the log says that it decided
+    logged = logged_decisions(decision_log, sets)
     facts = [Fact("Recording", directory)]
     if new is None:
-        held = agreement(recording, sets, default, span, notes)
+        held = agreement(recording, sets, default, span, notes, logged)
         if report is not None:
             plans = {digest[:12]: one.plans for digest, one in sets.items()}
             made = origin(facts, plans or {"default": default.plans})
             write_page(report, agreement_page(held), made)
         write_report(held, output)
         return diagnostics.FAILED if fail_on and held.differ else diagnostics.OK
-    traffic = traffic_of(recording.events(*span), *span)
+    traffic = traffic_of(with_decisions(recording.events(*span), logged), *span)
     old = _in_force(recording, sets, default, span)
     shown = partial(progress, "deciding with each seed")
     compared = compare_replays(

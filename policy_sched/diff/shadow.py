@@ -1,6 +1,9 @@
 """Summary of shadow logs: pods with another node, and why.
 
-Theory of operation. The records are read once, in order. They give the state of the real cluster;
+Theory of operation. A decision log of the other scheduler may stand beside a shadow's log. It has
+the decisions that the shadow did not see, and what was masked nowhere else: of a pod the last one.
+
+The records are read once, in order. They give the state of the real cluster;
 in the hypothetical cluster every compared pod that still lives counts on the shadow's node. Every
 decision of the shadow was made on the real cluster: a shadow cannot know how its own earlier
 choices would have changed later decisions.
@@ -17,11 +20,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.diff.placement_diff import Move, PlacementDiff, Side, Spread
 from policy_sched.diff.report import placement_document, placement_lines
 from policy_sched.errors import PolicySchedError
 from policy_sched.instance import shadow
+from policy_sched.instance.observability import DecisionRecord
 from policy_sched.model import counted
 from policy_sched.report import Document
 from policy_sched.simulate import MAIN_RESOURCES
@@ -32,6 +37,7 @@ MAX_LINE: Final = 1 << 20
 Fill = dict[str, Counter[str]]
 """Amounts by node and resource."""
 _DECODER: Final = msgspec.json.Decoder(shadow.ShadowRecord)
+_DECISION: Final = msgspec.json.Decoder(DecisionRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,18 @@ class _Reading:
             case shadow.Comparison():
                 self._compare(record)
 
+    def decided(self, uid: str, record: DecisionRecord) -> None:
+        """Take in what the other scheduler logged about a pod that the shadow did not see."""
+        before = self.pods.get(uid)
+        if before is None or before.result is not shadow.Agreement.UNDECIDED:
+            return
+        preempts = record.result == "preempting"
+        theirs = shadow.LoggedDecision(
+            record.node or None, record.message, preempts, victims=record.victims
+        )
+        result = shadow.unscored_result(theirs, before.ours)
+        self._compare(replace(before, theirs=theirs, result=result))
+
     def would_be(self) -> Fill:
         """Return the amounts used in the hypothetical cluster."""
         fill = {node: Counter(amounts) for node, amounts in self.real.items()}
@@ -180,12 +198,18 @@ class _Reading:
 
 
 def summarize(paths: Sequence[str]) -> ShadowSummary:
-    """Read the files of one shadow, oldest first.
+    """Read the files of one shadow, oldest first, and decision logs of the other scheduler.
 
-    Raises PolicySchedError if a file is not a shadow log, OSError if it cannot be read.
+    Raises PolicySchedError if a file is neither, OSError if it cannot be read.
     """
     reading, broken = _Reading(), []
+    logs = [path for path in paths if _is_decision_log(path)]
+    if logs and len(logs) == len(paths):
+        message = "a decision log has one side; name the shadow's log beside it"
+        raise PolicySchedError(f"{logs[0]}: {message}")
     for path in paths:
+        if path in logs:
+            continue
         for line_number, line in _lines(path):
             try:
                 reading.take(_DECODER.decode(line))
@@ -197,6 +221,9 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
                 )
     if reading.start is None:
         raise PolicySchedError(f"{', '.join(paths)}: there are no records")
+    decided = {r.uid: r for path in logs for r in read_decision_log(path) if r.uid}
+    for uid, record in decided.items():
+        reading.decided(uid, record)
     comparisons = list(reading.pods.values())
     return ShadowSummary(
         scheduler=reading.start.scheduler,
@@ -213,6 +240,26 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
         placements=_placements(reading, comparisons),
         broken=tuple(broken),
     )
+
+
+def read_decision_log(path: str) -> Iterator[DecisionRecord]:
+    """Yield the records of a decision log. Raises PolicySchedError where it is none."""
+    for line_number, line in _lines(path):
+        try:
+            yield _DECISION.decode(line)
+        except msgspec.MsgspecError:
+            message = "not a record of a decision log"
+            raise PolicySchedError(f"{path}:{line_number}: {message}") from None
+
+
+def _is_decision_log(path: str) -> bool:
+    for _, line in _lines(path):
+        try:
+            _DECISION.decode(line)
+        except msgspec.MsgspecError:
+            return False
+        return True
+    return False
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:

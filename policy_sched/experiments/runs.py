@@ -56,14 +56,7 @@ from policy_sched.scheduler import (
     pod_gone,
 )
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
-from policy_sched.simulate import (
-    RecordedTies,
-    Timeline,
-    TimelineResult,
-    Traffic,
-    enqueue,
-    prefer_recorded,
-)
+from policy_sched.simulate import Timeline, TimelineResult, enqueue, replaying
 
 DEFAULT_BINDER: Final = "DefaultBinder"
 _AROUND: Final = (
@@ -125,7 +118,7 @@ def run(inputs: Inputs, spec: ExperimentSpec, variant: RunVariant, seed: int) ->
     Raises PolicySchedError if a decision cannot be executed or a measure has no value.
     """
     if inputs.traffic is not None:
-        return _replayed(inputs.traffic, spec, variant, seed)
+        return _measured(replaying(inputs.traffic, variant.plans, seed), spec, variant)
     column = spec.tie_break.column.replace(SEED, str(seed))
     given = ranked(inputs, column)
     ties = LowestRank() if spec.tie_break.order == "Given" else None
@@ -400,14 +393,6 @@ def _timed(
     seed, ties, pods = how
     objects: list[ApiObject] = [*inputs.cluster, *inputs.others, *pods]
     timeline = Timeline(objects, variant.plans, seed, retry=spec.workload.retry, ties=ties)
-    return _measured(timeline, spec, variant)
-
-
-def _replayed(traffic: Traffic, spec: ExperimentSpec, variant: RunVariant, seed: int) -> RunResult:
-    """Decide recorded traffic again."""
-    ties = RecordedTies(seed, traffic.lives)
-    timeline = Timeline(traffic, variant.plans, seed, ties=ties)
-    prefer_recorded(timeline.scheduler, ties)
     return _measured(timeline, spec, variant)
 
 

@@ -16,6 +16,10 @@ from policy_sched.replay.comparison import (
     compare_replays as compare_replays,
     traffic_notes as traffic_notes,
 )
+from policy_sched.replay.decision_logs import (
+    logged_decisions as logged_decisions,
+    with_decisions as with_decisions,
+)
 from policy_sched.replay.decisions import (
     OthersDecisions as OthersDecisions,
     OwnDecisions as OwnDecisions,

@@ -11,7 +11,8 @@ import msgspec
 
 from policy_sched.instance.shadow import Agreement, Comparison, why
 from policy_sched.model import counted
-from policy_sched.recording import PolicyChanged, Recording
+from policy_sched.recording import Decided, PolicyChanged, Recording
+from policy_sched.replay.decision_logs import with_decisions
 from policy_sched.replay.decisions import OthersDecisions, OwnDecisions, Plans, Tally
 from policy_sched.replay.policies import PolicySet
 from policy_sched.report import Document
@@ -118,19 +119,21 @@ def agreement(
     default: PolicySet,
     span: tuple[int, int],
     notes: Sequence[str] = (),
+    logged: Sequence[Decided] = (),
 ) -> AgreementReport:
     """Make the decisions of a recording again, from ``span``'s start until before its end.
 
     ``sets``: the recorded policies by hash. Decisions of other schedulers are made with
     ``default`` if the recording has no policies at all. ``notes``: what else is missing.
+    ``logged``: decisions of a log, in place of those seen of the same pods.
     """
     start, end = span
     events = recording.events(start, end)
-    own = bool(recording.policies)
+    own = bool(recording.policies or logged)
     if own:
         hashes = (event.hash for event in events if isinstance(event, PolicyChanged))
         first = next((sets[one] for one in hashes if one in sets), default)
-        events = recording.events(start, end)
+        events = with_decisions(recording.events(start, end), logged)
 
         def plans_of(content_hash: str) -> Plans | None:
             known = sets.get(content_hash)

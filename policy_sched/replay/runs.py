@@ -24,13 +24,12 @@ from policy_sched.profiles.reload import Compilation
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Scheduler
 from policy_sched.simulate import (
     PodTimeline,
-    RecordedTies,
     Timeline,
     TimelineResult,
     Traffic,
     WaitingTimes,
     bucket_width,
-    prefer_recorded,
+    replaying,
     waiting_over,
 )
 
@@ -123,11 +122,9 @@ def replay(
     force where the recording says so. Raises PolicySchedError if a decision cannot be executed.
     """
     started = time.perf_counter()
-    ties = RecordedTies(seed, traffic.lives)
-    timeline = Timeline(traffic, plans, seed, ties=ties)
+    timeline = replaying(traffic, plans, seed)
     timeline.compiled_by_hash = compiled_by_hash or {}
     scheduler = timeline.scheduler
-    prefer_recorded(scheduler, ties)
     attempts = _Attempts(scheduler)
     rules, series = measures or {}, Series.of(list(measures or {}))
     stops = None

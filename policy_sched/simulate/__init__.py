@@ -30,10 +30,7 @@ from policy_sched.simulate.page import (
     timeline_charts as timeline_charts,
     timeline_page as timeline_page,
 )
-from policy_sched.simulate.replayed import (
-    RecordedTies as RecordedTies,
-    prefer_recorded as prefer_recorded,
-)
+from policy_sched.simulate.replayed import RecordedTies as RecordedTies
 from policy_sched.simulate.report import (
     Allocation as Allocation,
     Application as Application,
@@ -50,6 +47,8 @@ from policy_sched.simulate.timeline import (
     Timeline as Timeline,
     known_span as known_span,
     play as play,
+    play_traffic as play_traffic,
+    replaying as replaying,
     require_span as require_span,
     waits as waits,
 )
@@ -72,6 +71,7 @@ from policy_sched.simulate.traffic import (
     RecordedLife as RecordedLife,
     StepKind as StepKind,
     Traffic as Traffic,
+    at_start as at_start,
     traffic_of as traffic_of,
     uid_of as uid_of,
 )

@@ -60,7 +60,7 @@ from policy_sched.scheduler import (
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, Reloader, assemble_with_assembly
 from policy_sched.simulate import one_shot, timeline_result
-from policy_sched.simulate.replayed import Replayed
+from policy_sched.simulate.replayed import RecordedTies, Replayed, prefer_recorded
 from policy_sched.simulate.report import Application
 from policy_sched.simulate.timeline_result import StepFunction
 from policy_sched.simulate.traffic import Step, Traffic
@@ -191,6 +191,28 @@ def play(
     timeline = Timeline(list(objects), plans, seed, advance, retry=retry)
     timeline.run(until)
     return timeline.result(time.perf_counter() - started)
+
+
+def play_traffic(
+    traffic: Traffic, plans: Sequence[CompiledPlan], *, seed: int = 0, until: int | None = None
+) -> timeline_result.TimelineResult:
+    """Decide recorded traffic again; ``seed`` breaks ties that the recording does not.
+
+    ``until``: nanoseconds after the start at which the simulation stops. Raises PolicySchedError if
+    a decision cannot be executed.
+    """
+    started = time.perf_counter()
+    timeline = replaying(traffic, plans, seed)
+    timeline.run(until)
+    return timeline.result(time.perf_counter() - started)
+
+
+def replaying(traffic: Traffic, plans: Sequence[CompiledPlan], seed: int) -> Timeline:
+    """Return a simulation of recorded traffic; of equal nodes it takes the recorded one."""
+    ties = RecordedTies(seed, traffic.lives)
+    timeline = Timeline(traffic, plans, seed, ties=ties)
+    prefer_recorded(timeline.scheduler, ties)
+    return timeline
 
 
 class Timeline:

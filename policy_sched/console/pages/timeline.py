@@ -27,13 +27,17 @@ _RETRIES: Final[dict[str, simulate.Retry]] = {"backoff": "Backoff", "at-once": "
 
 def view(source: ClusterSource, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page: the choices, and where the result is fetched."""
-    del source, results
+    del results
     chosen = {
         "seed": query.get("seed", "0"),
         "retry": query.get("retry", "backoff"),
         "until": query.get("until"),
     }
-    return {**chosen, "result": replace(query, path="/timeline/result").url()}
+    return {
+        **chosen,
+        "recording": source.recording,
+        "result": replace(query, path="/timeline/result").url(),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,9 @@ async def played(source: ClusterSource, request: web.Request) -> simulate.Timeli
     key = (hash(objects), source.store.current.content_hash, chosen)
     result = kept.get(key)
     if result is None:
-        question = trials.TimelineQuestion(plans, objects, chosen.seed, chosen.until, chosen.retry)
+        question = trials.TimelineQuestion(
+            plans, objects, chosen.seed, chosen.until, chosen.retry, source.recording
+        )
         result = await request.app[trials.TRIAL_PROCESS].ask(question)
         kept.put(key, result)
     return result

@@ -83,6 +83,8 @@ class InputFiles:
     seed: int = 0
     now: Callable[[], int] | None = None
     """The time that rules see, None for the usual one."""
+    recording: str = ""
+    """The directory of the recording that they are, empty if they are manifests."""
 
 
 class Cancelled(Exception):  # noqa: N818 - no error: newer files are read
@@ -144,6 +146,11 @@ class FilesSource(ClusterSource):
         self._build(self.store.current.plans)
 
     # What pages read.
+
+    @property
+    def recording(self) -> str:
+        """The directory of the recording, empty for manifests."""
+        return self.inputs.recording
 
     @property
     def status(self) -> SourceStatus:

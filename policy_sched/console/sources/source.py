@@ -119,6 +119,11 @@ class ClusterSource(ABC):
         return False
 
     @property
+    def recording(self) -> str:
+        """The directory of the recording whose beginning is looked at, empty if it is none."""
+        return ""
+
+    @property
     def rollout(self) -> RolloutControl | None:
         """The rollout of a scheduler that runs; None without one."""
         return None

@@ -28,6 +28,7 @@ from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.format import differences
 from policy_sched.profiles.reload import CompiledFiles, PolicyFiles, compiled_set
+from policy_sched.recording import Recording
 from policy_sched.report import unshown
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
 from policy_sched.simulate import TimelineResult
@@ -150,9 +151,17 @@ class TimelineQuestion(Question[simulate.TimelineResult]):
     until: int | None = None
     """Nanoseconds after the start, None for the whole."""
     retry: simulate.Retry = "Backoff"
+    recording: str = ""
+    """A directory whose recorded traffic is decided again, in place of the objects."""
 
     def result(self) -> simulate.TimelineResult:
-        """Simulate as `policy-sched simulate --timeline` does."""
+        """Simulate as `policy-sched simulate --timeline` does, or replay as `replay` does."""
+        if self.recording:
+            recording = Recording.open(self.recording)
+            span = recording.began, recording.ended + 1
+            traffic = simulate.traffic_of(recording.events(*span), *span)
+            seed, until = self.seed, self.until
+            return simulate.play_traffic(traffic, self.plans, seed=seed, until=until)
         return simulate.play(
             _unpacked(self.objects),
             self.plans,

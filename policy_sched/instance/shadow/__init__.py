@@ -10,7 +10,11 @@ from policy_sched.instance.shadow.choice import (
     decision_with_group as decision_with_group,
     described as described,
 )
-from policy_sched.instance.shadow.comparison import Shadow as Shadow, judged as judged
+from policy_sched.instance.shadow.comparison import (
+    Shadow as Shadow,
+    judged as judged,
+    unscored_result as unscored_result,
+)
 from policy_sched.instance.shadow.instance import (
     ShadowInstance as ShadowInstance,
     ShadowOptions as ShadowOptions,

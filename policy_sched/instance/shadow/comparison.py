@@ -595,6 +595,11 @@ def _result(
     return Agreement.AGREE if as_good else Agreement.DIFFER
 
 
+def unscored_result(theirs: LoggedDecision, ours: LoggedDecision) -> Agreement:
+    """Return how decisions compare of which one was logged elsewhere, without scores of ours."""
+    return _result(theirs, theirs, ours, tie=False)
+
+
 def _rank(side: LoggedDecision) -> int:
     if side.node is None:
         return 0
