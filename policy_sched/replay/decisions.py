@@ -187,19 +187,24 @@ class OwnDecisions:
         if not isinstance(thing, model.Pod):
             self._cluster.change(thing, gone=gone)
             return
-        uid = uid_of(thing)
+        uid, cache = uid_of(thing), self._scheduler.cache
         waits = self._pending.get(uid)
         if gone or thing.status.phase in setup.ENDED:
             self._pending.pop(uid, None)
-            scheduling.object_changed(self._scheduler, thing, None)
+            known = waits or cache.pod(uid) or model.PodInfo.of(thing)
+            scheduling.pod_gone(self._scheduler, known)
             self._confirm(uid)
             return
         if thing.spec.node_name:
             self._pending.pop(uid, None)
+            there = cache.node_of(uid) == thing.spec.node_name and not cache.is_assumed(uid)
+            if there:  # for speed: no pod of the queue waits for what changes here
+                cache.update_pod(model.PodInfo.of(thing))
+                return
             scheduling.object_changed(self._scheduler, None, thing)
             self._confirm(uid)
             return
-        if waits is not None and self._scheduler.cache.is_assumed(uid):
+        if waits is not None and cache.is_assumed(uid):
             if waits.pod.status.conditions == thing.status.conditions:
                 self._pending[uid] = self._infos.of(thing)
                 return  # it is on its way to its node
