@@ -84,7 +84,8 @@ MUTANTS: Final = (
     # A candidate beside the set in force: whose profiles are kept, and which pods change sides.
     Mutant(
         f"{SETUP}/profiles.py",
-        " and current.pipeline.content_hash == ready.content_hash:\n                self._made.keep",
+        " and current.pipeline.content_hash == ready.content_hash:\n"
+        "                self._made.keep",
         ":\n                self._made.keep",
         BESIDE,
     ),

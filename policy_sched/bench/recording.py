@@ -74,11 +74,11 @@ def run_recording(nodes: int, pods: int) -> RecordingFigures:
     with TemporaryDirectory() as folder, quiet_collector():
         recorder = Recorder(Path(folder) / "traffic")
         recorder.policies(BEGAN, RecordedPolicies("0" * 64))
-        recorder.begin(BEGAN, map(_node, range(nodes)))
+        recorder.begin(BEGAN, map(node, range(nodes)))
         snapshot, spent, last = recorder.size, 0.0, BEGAN
         batch: list[tuple[int, object]] = []
         held: deque[tuple[int, object]] = deque()
-        for event in _history(random, nodes, pods):
+        for event in history(random, nodes, pods):
             batch.append(event)
             if len(batch) == _BATCH:
                 spent += _record(recorder, batch)
@@ -119,12 +119,12 @@ def _record(recorder: Recorder, batch: list[tuple[int, object]]) -> float:
             put(at, what)
         elif isinstance(what, Decided):
             decided(what)
-        elif isinstance(what, _Gone):
+        elif isinstance(what, Gone):
             remove(at, what.pod)
     return time.process_time() - begin
 
 
-class _Gone(msgspec.Struct, gc=False):
+class Gone(msgspec.Struct, gc=False):
     """A pod is deleted."""
 
     pod: model.Pod
@@ -134,7 +134,7 @@ _POD: Final = model.decoder(model.Pod)
 _encode = msgspec.json.Encoder().encode
 
 
-def _history(random: Random, nodes: int, pods: int) -> Iterator[tuple[int, object]]:
+def history(random: Random, nodes: int, pods: int) -> Iterator[tuple[int, object]]:
     """Yield the events of so many pods in the order of their times."""
     waiting: list[tuple[int, int, int, bytes]] = []
     end = BEGAN + pods * model.SECOND // RATE
@@ -154,7 +154,7 @@ def _event(at: int, _number: int, stage: int, text: bytes) -> tuple[int, object]
         name, node = f"{pod.metadata.namespace}/{pod.metadata.name}", pod.spec.node_name
         own, policies = model.DEFAULT_SCHEDULER, "0" * 64
         return at, Decided(time=at, pod=name, scheduler=own, policies=policies, node=node)
-    return at, _Gone(pod) if stage == _DELETED else pod
+    return at, Gone(pod) if stage == _DELETED else pod
 
 
 _DECIDED, _DELETED = 1, 4
@@ -227,7 +227,7 @@ def _condition(kind: str, at: int) -> dict[str, str]:
     return {"type": kind, "status": "True", "lastTransitionTime": _second(at)}
 
 
-def _node(number: int) -> model.Node:
+def node(number: int) -> model.Node:
     """Return a node."""
     name = f"node-{number:05d}"
     allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}

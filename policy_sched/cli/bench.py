@@ -20,6 +20,7 @@ from policy_sched.bench import (
     preemption,
     recording,
     reload,
+    replay,
     rule_cost,
     size,
     snapshot,
@@ -68,6 +69,7 @@ Name = Literal[
     "Size",
     "Inputs",
     "Recording",
+    "Replay",
     "All",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
@@ -110,9 +112,10 @@ def bench(  # noqa: PLR0913  # the options of the verb
         lease, and bindings. Size loads 100,000 nodes and 1,000,000 pods and measures their memory.
         Inputs loads 100,000 objects that a rule reads by the name of the node, and decides pods
         while nothing changes, and while one object changes before each. Recording writes an hour of
-        a cluster in virtual time, 10 pods a second, and reads it back. All runs every workload of
-        decisions, each in a process of its own, and prints a table in Markdown: beside the rates,
-        scheduler_perf's threshold, what bare arrays take, and calls per pod.
+        a cluster in virtual time, 10 pods a second, and reads it back; Replay makes the decisions
+        of such an hour again, and decides it anew. All runs every workload of decisions, each in a
+        process of its own, and prints a table in Markdown: beside the rates, scheduler_perf's
+        threshold, what bare arrays take, and calls per pod.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -167,6 +170,7 @@ _READ: Final = {
     rule_cost.NAME: ("--nodes",),
     snapshot.NAME: ("--nodes",),
     recording.NAME: ("--nodes",),
+    replay.NAME: ("--nodes",),
     ledger.NAME: ("--nodes",),
     api.NAME: ("--nodes", "--existing", "--rate", "--tls"),
     event_loop_latency.NAME: ("--nodes", "--existing"),
@@ -215,6 +219,8 @@ def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, 
         return check.run_checks(pods or check.POLICIES)
     if name == recording.NAME:
         return recording.run_recording(nodes or recording.NODES, pods or recording.PODS)
+    if name == replay.NAME:
+        return replay.run_replay(nodes or replay.NODES, pods or replay.PODS)
     if name == snapshot.NAME:
         return snapshot.run_snapshot(nodes or snapshot.NODES, pods or snapshot.PODS)
     return rule_cost.run_rule_costs(nodes or rule_cost.NODES)

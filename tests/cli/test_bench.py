@@ -17,6 +17,7 @@ from policy_sched.bench import (
     ledger,
     recording as recording_benchmark,
     reload as reload_benchmark,
+    replay as replay_benchmark,
     rule_cost as rule_cost_benchmark,
     size,
     snapshot as snapshot_benchmark,
@@ -180,6 +181,7 @@ def test_every_workload_can_be_named() -> None:
         snapshot_benchmark.NAME,
         inputs_benchmark.NAME,
         recording_benchmark.NAME,
+        replay_benchmark.NAME,
         ledger.NAME,
         size.NAME,
     }
