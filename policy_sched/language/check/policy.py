@@ -28,25 +28,16 @@ from policy_sched.language.check.scope import Counted, Definitions
 from policy_sched.language.diagnostics import (
     MAX_AGGREGATES,
     MAX_PROBLEMS,
-    MAX_RULE_COST,
     MAX_RULES,
     OF_QUOTA_OBJECTS,
     AggregateRule,
-    DeviceRules,
-    EvictRule,
     OrderKey,
-    PlacementRule,
+    PolicySections,
     PolicySource,
-    PreemptionRules,
-    PreFilterRule,
     Problem,
-    QueueOrderRule,
     QuotaObjects,
     QuotaRule,
-    RequeueRule,
-    Rule,
     ScoreRule,
-    StepRule,
     Text,
     did_you_mean,
     field_names,
@@ -55,7 +46,7 @@ from policy_sched.language.syntax import ast, parse
 from policy_sched.language.values import types
 
 
-class CheckedPolicy(msgspec.Struct, frozen=True):
+class CheckedPolicy(PolicySections[Checked], frozen=True):
     """A policy without a mistake that types and names can show.
 
     ``params`` holds the effective values and ``params_type`` their record type. ``variables``
@@ -75,28 +66,9 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     variables: tuple[tuple[str, Checked], ...] = ()
     aggregates: tuple[AggregateRule[Checked], ...] = ()
     quotas: tuple[QuotaRule[Checked], ...] = ()
-    match_conditions: tuple[Checked, ...] = ()
-    pre_enqueue: tuple[Rule[Checked], ...] = ()
-    queue_sort: tuple[OrderKey[Checked], ...] = ()
-    queue_order: QueueOrderRule[Checked] | None = None
-    pre_filter: PreFilterRule[Checked] | None = None
-    filter: tuple[Rule[Checked], ...] = ()
-    score: ScoreRule[Checked] | None = None
     weights: tuple[tuple[str, Checked], ...] = ()
     """What weights score plugins have, by the plugin's name."""
-    post_filter: StepRule[Checked] | None = None
-    reserve: StepRule[Checked] | None = None
-    permit: StepRule[Checked] | None = None
-    pre_bind: StepRule[Checked] | None = None
-    bind: StepRule[Checked] | None = None
-    post_bind: StepRule[Checked] | None = None
-    requeue: RequeueRule[Checked] | None = None
-    preemption: PreemptionRules[Checked] | None = None
-    evict: EvictRule[Checked] | None = None
-    placement: PlacementRule[Checked] | None = None
     measures: tuple[Checked, ...] = ()
-    devices: DeviceRules[Checked] | None = None
-    cost_limit: int = MAX_RULE_COST
 
     @property
     def rejecting(self) -> Iterator[Checked]:
@@ -117,6 +89,7 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
 
 T = TypeVar("T")
 
+_CONDITIONS: Final = "match_conditions"
 _CUT: Final = "quote it: inside { } and [ ] an unquoted text ends at a comma"
 #: What `score` and `scores` are where the rule that gives raw scores is a double.
 _DOUBLE_SCORES: Final[dict[str, types.Type]] = {
@@ -149,7 +122,7 @@ def _check_policy(
     counted = _counted(source, aggregates, quotas, inputs)
     definitions, variables = _definitions(source, report, scores, inputs, counted)
     check = _Checker(definitions, report)
-    part = check.part
+    names = (name for name in field_names(PolicySections) if name not in ("score", _CONDITIONS))
     policy = CheckedPolicy(
         name=source.name,
         params=source.params,
@@ -160,31 +133,15 @@ def _check_policy(
         variables=variables,
         aggregates=aggregates,
         quotas=quotas,
-        match_conditions=part(source.match_conditions, conditions),
-        pre_enqueue=part(source.pre_enqueue, "preEnqueue"),
-        queue_sort=part(source.queue_sort, "queueSort"),
-        queue_order=part(source.queue_order, "queueOrder"),
-        pre_filter=part(source.pre_filter, "preFilter"),
-        filter=part(source.filter, "filter"),
-        score=None if source.score is None else check.score(source.score),
         weights=tuple(
             (given.name, weight)
             for given in source.weights
             if (weight := check.text(given.expression, "weights")) is not None
         ),
-        post_filter=part(source.post_filter, "postFilter"),
-        reserve=part(source.reserve, "reserve"),
-        permit=part(source.permit, "permit"),
-        pre_bind=part(source.pre_bind, "preBind"),
-        bind=part(source.bind, "bind"),
-        post_bind=part(source.post_bind, "postBind"),
-        preemption=part(source.preemption, "preemption"),
-        evict=part(source.evict, "evict"),
-        requeue=part(source.requeue, "requeue"),
-        placement=part(source.placement, "placement"),
-        measures=part(tuple(measure.expression for measure in source.measures), "measures"),
-        devices=part(source.devices, "devices"),
-        cost_limit=source.cost_limit,
+        measures=check.part(tuple(measure.expression for measure in source.measures), "measures"),
+        match_conditions=check.part(source.match_conditions, conditions),
+        score=None if source.score is None else check.score(source.score),
+        **{name: check.part(getattr(source, name), _camel(name)) for name in names},
     )
     if not scores and _normalizes_doubles(source.score, policy.score):
         return _check_policy(source, _DOUBLE_SCORES)
@@ -428,8 +385,12 @@ def _section_of(section: str, field_name: str) -> str:
     """Return the section that a text is by the name of its field."""
     if field_name == "expression":
         return "permit.allow" if section == "permit" else section
-    first, *words = field_name.split("_")
-    return f"{section}.{first}{''.join(map(str.capitalize, words))}"
+    return f"{section}.{_camel(field_name)}"
+
+
+def _camel(name: str) -> str:
+    first, *words = name.split("_")
+    return first + "".join(map(str.capitalize, words))
 
 
 _EACH_POD_ITS_OWN: Final = frozenset({"uid", "name"})

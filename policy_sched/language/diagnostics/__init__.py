@@ -389,7 +389,31 @@ class InputSource(msgspec.Struct, frozen=True):
     annotation: str = ""
 
 
-class PolicySource(msgspec.Struct, frozen=True):
+class PolicySections(msgspec.Struct, Generic[E], frozen=True, kw_only=True):
+    """The sections of a policy that are rules."""
+
+    match_conditions: tuple[E, ...] = ()
+    pre_enqueue: tuple[Rule[E], ...] = ()
+    queue_sort: tuple[OrderKey[E], ...] = ()
+    queue_order: QueueOrderRule[E] | None = None
+    pre_filter: PreFilterRule[E] | None = None
+    filter: tuple[Rule[E], ...] = ()
+    score: ScoreRule[E] | None = None
+    post_filter: StepRule[E] | None = None
+    reserve: StepRule[E] | None = None
+    permit: StepRule[E] | None = None
+    pre_bind: StepRule[E] | None = None
+    bind: StepRule[E] | None = None
+    post_bind: StepRule[E] | None = None
+    requeue: RequeueRule[E] | None = None
+    preemption: PreemptionRules[E] | None = None
+    evict: EvictRule[E] | None = None
+    placement: PlacementRule[E] | None = None
+    devices: DeviceRules[E] | None = None
+    cost_limit: int = MAX_RULE_COST
+
+
+class PolicySource(PolicySections[Text], frozen=True):
     """One policy with its effective parameters."""
 
     name: str
@@ -399,24 +423,5 @@ class PolicySource(msgspec.Struct, frozen=True):
     variables: tuple[VariableSource, ...] = ()
     aggregates: tuple[AggregateRule[Text], ...] = ()
     quotas: tuple[QuotaRule[Text], ...] = ()
-    match_conditions: tuple[Text, ...] = ()
-    pre_enqueue: tuple[Rule[Text], ...] = ()
-    queue_sort: tuple[OrderKey[Text], ...] = ()
-    queue_order: QueueOrderRule[Text] | None = None
-    pre_filter: PreFilterRule[Text] | None = None
-    filter: tuple[Rule[Text], ...] = ()
-    score: ScoreRule[Text] | None = None
     weights: tuple[VariableSource, ...] = ()
-    post_filter: StepRule[Text] | None = None
-    reserve: StepRule[Text] | None = None
-    permit: StepRule[Text] | None = None
-    pre_bind: StepRule[Text] | None = None
-    bind: StepRule[Text] | None = None
-    post_bind: StepRule[Text] | None = None
-    requeue: RequeueRule[Text] | None = None
-    preemption: PreemptionRules[Text] | None = None
-    evict: EvictRule[Text] | None = None
-    placement: PlacementRule[Text] | None = None
     measures: tuple[VariableSource, ...] = ()
-    devices: DeviceRules[Text] | None = None
-    cost_limit: int = MAX_RULE_COST
