@@ -270,24 +270,6 @@ def roles(data: Plain) -> str:
     return ",".join(named) or NONE
 
 
-def _address(data: Plain, kind: str) -> str:
-    by_type = {
-        address.get("type"): address.get("address")
-        for address in _status(data).get("addresses") or ()
-    }
-    return by_type.get(kind) or NONE
-
-
-def internal_ip(data: Plain) -> str:
-    """Return the address of a node in the cluster."""
-    return _address(data, "InternalIP")
-
-
-def external_ip(data: Plain) -> str:
-    """Return the address of a node outside the cluster."""
-    return _address(data, "ExternalIP")
-
-
 # Storage and devices.
 
 
@@ -331,47 +313,20 @@ def role(data: Plain) -> str:
     return f"{data['roleRef']['kind']}/{data['roleRef']['name']}"
 
 
-def _subjects(data: Plain, kind: str) -> str:
-    subjects = [subject for subject in data.get("subjects") or () if subject["kind"] == kind]
-    spaces = [
-        f"{subject.get('namespace', '')}/" if kind == "ServiceAccount" else ""
-        for subject in subjects
-    ]
-    return ", ".join(
-        space + subject["name"] for space, subject in zip(spaces, subjects, strict=True)
-    )
+def subjects(data: Plain, kind: str) -> str:
+    """Return the subjects of a kind that a binding names."""
+    named = (subject for subject in data.get("subjects") or () if subject["kind"] == kind)
+    if kind != "ServiceAccount":
+        return ", ".join(subject["name"] for subject in named)
+    return ", ".join(f"{subject.get('namespace', '')}/{subject['name']}" for subject in named)
 
 
-def users(data: Plain) -> str:
-    """Return the users of a binding."""
-    return _subjects(data, "User")
-
-
-def groups(data: Plain) -> str:
-    """Return the groups of a binding."""
-    return _subjects(data, "Group")
-
-
-def service_accounts(data: Plain) -> str:
-    """Return the service accounts of a binding."""
-    return _subjects(data, "ServiceAccount")
-
-
-def _quota(data: Plain, *, limits: bool) -> str:
+def quota(data: Plain, part: str) -> str:
+    """Return what is used of a quota's limits, or of what is none."""
     used, hard = _status(data).get("used") or {}, _status(data).get("hard")
     hard = hard or _spec(data).get("hard") or {}
-    names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
+    names = [name for name in sorted(hard) if name.startswith("limits.") is (part == "limits")]
     return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
-
-
-def quota_requests(data: Plain) -> str:
-    """Return what is used of a quota's requests and counts."""
-    return _quota(data, limits=False)
-
-
-def quota_limits(data: Plain) -> str:
-    """Return what is used of a quota's limits."""
-    return _quota(data, limits=True)
 
 
 # Events.
@@ -383,36 +338,18 @@ def event_object(data: Plain) -> str:
     return f"{str(about.get('kind') or '').lower()}/{about.get('name') or ''}"
 
 
-FORMS: Final = {"modes": modes, "selector": selector_text, "labels": labels_text}
-"""How a value is written, by the name that columns.yaml gives it."""
-
-
-def _condition(conditions: Any, kind: str) -> Plain:
-    return next((condition for condition in conditions or () if condition.get("type") == kind), {})
-
-
-def component_status(component: Plain) -> str:
-    """Return whether a part of the control plane is healthy."""
-    state = _condition(component.get("conditions"), "Healthy").get("status")
+def health(state: Any) -> str:
+    """Return whether a part of the control plane is healthy, by the status of its condition."""
     return {"True": "Healthy", "False": "Unhealthy"}.get(str(state), "Unknown")
 
 
-def component_message(component: Plain) -> str:
-    """Return what a part of the control plane says."""
-    return str(_condition(component.get("conditions"), "Healthy").get("message") or "")
-
-
-def component_error(component: Plain) -> str:
-    """Return what is wrong with a part of the control plane."""
-    return str(_condition(component.get("conditions"), "Healthy").get("error") or "")
+FORMS: Final = {
+    "modes": modes, "selector": selector_text, "labels": labels_text, "health": health,
+}  # fmt: skip
+"""How a value is written, by the name that columns.yaml gives it."""
 
 
 def api_service(service: Plain) -> str:
     """Return what serves a version of a group."""
     other = _spec(service).get("service")
     return f"{other.get('namespace')}/{other.get('name')}" if other else "Local"
-
-
-def api_service_available(service: Plain) -> str:
-    """Return whether a version of a group is available."""
-    return str(_condition(_status(service).get("conditions"), "Available").get("status", "Unknown"))

@@ -29,6 +29,7 @@ class PrinterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: str = ""
     count: str = ""
     cell: str = ""
+    of: str = ""
     default: Any = None
     wide: bool = False
 
@@ -45,8 +46,8 @@ class PrinterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def value(self, data: Plain, now: int) -> Any:
         """Return the cell of an object."""
         if self.cell:
-            function: Callable[[Plain], Any] = getattr(cells, self.cell)
-            return function(data)
+            function: Callable[..., Any] = getattr(cells, self.cell)
+            return function(data, self.of) if self.of else function(data)
         if self.since:
             return self._time(data, now)
         if self.count:
@@ -78,6 +79,9 @@ def _value_at(data: Any, path: str) -> Any:
     step, _, rest = path.partition(".")
     if not step or data is None:
         return data
+    if step.startswith("["):
+        field, _, value = step[1:-1].partition("=")
+        return _value_at(next((item for item in data if item.get(field) == value), None), rest)
     if step != "*":
         return _value_at(data.get(step), rest)
     inner = [_value_at(item, rest) for item in data]
