@@ -364,8 +364,13 @@ class Instance(ABC):
             self.log.write(observability.WARNING, text, policy=name, error=error)
 
         counts = PolicyCounts(self.scheduler, self.metrics)
-        objects = PolicyObjects(counts, lambda: self.ready and self.leads, write, told, self.now)
-        objects.loaded(self.reloader.store.files.objects)
+
+        def may_write() -> bool:
+            return self.ready and self.leads
+
+        store = self.reloader.store
+        objects = PolicyObjects(counts, may_write, write, told, self.now, store)
+        objects.loaded(store.files.objects)
         objects.records = self.observe(POLICY, selector, objects.changed.set)
         self.policy_objects = objects
         return objects

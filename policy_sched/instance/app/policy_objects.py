@@ -19,8 +19,10 @@ from policy_sched.client.apimachinery import is_gone, timestamp
 from policy_sched.errors import ClusterError
 from policy_sched.framework import tally
 from policy_sched.instance.app.policy_status import (
+    ABORTED,
     COUNTS,
     Judgement,
+    Rollout,
     counts_of,
     judgements,
     status_of,
@@ -28,7 +30,7 @@ from policy_sched.instance.app.policy_status import (
 from policy_sched.instance.observability import Metrics
 from policy_sched.model import ApiObject
 from policy_sched.profiles.load import Place, PolicyObject
-from policy_sched.profiles.reload import Reload, ReloadResult
+from policy_sched.profiles.reload import PolicyStore, Reload, ReloadResult
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Scheduler
 
 LOOK: Final = 0.5
@@ -56,6 +58,7 @@ def policy_object(record: CustomRecord) -> PolicyObject:
     return PolicyObject(record.metadata.name, raw, record.metadata.generation)
 
 
+Objects = tuple[PolicyObject, ...]
 Records = Callable[[], Iterable[CustomRecord] | None]
 """Returns the objects of a kind that there are; None while that is not known."""
 
@@ -109,6 +112,7 @@ class PolicyObjects:
     ``records`` returns those that there are; ``may_write`` returns whether this process leads and
     ``write`` merges a status into that of an object. ``told`` gets the name and the error of a
     write that failed. ``sleep`` is that of the world unless another one is set.
+    ``store`` has the set in force, and the candidate of a rollout.
     """
 
     def __init__(
@@ -118,6 +122,7 @@ class PolicyObjects:
         write: Callable[[str, dict[str, Any]], Awaitable[None]],
         told: Callable[[str, str], None],
         now: Callable[[], int],
+        store: PolicyStore,
     ) -> None:
         self.records: Records = tuple
         self.changed = asyncio.Event()
@@ -131,6 +136,9 @@ class PolicyObjects:
         self._kept: dict[str, tuple[tuple[Any, ...], PolicyObject]] = {}
         self._in_force: dict[str, PolicyObject] = {}
         self._judged: dict[str, Judgement] = {}
+        self._store = store
+        self._staged: tuple[Objects, Mapping[Place, str], Reload] | None = None
+        """What was read and is the candidate of a rollout."""
         self._base: dict[str, dict[str, int]] = {}
         self._failed: dict[str, tuple[int, int]] = {}
         self._due = True
@@ -155,13 +163,29 @@ class PolicyObjects:
         """Note the objects of the set that a scheduler was started with."""
         self._in_force = {given.name: given for given in objects}
 
-    def judge(
-        self, objects: tuple[PolicyObject, ...], paths: Mapping[Place, str], reload: Reload
-    ) -> None:
+    def judge(self, objects: Objects, paths: Mapping[Place, str], reload: Reload) -> None:
         """Judge the objects that a reload read."""
-        if reload.result is not ReloadResult.REFUSED:
+        rollout: Rollout = None
+        self._staged = None
+        if reload.result is ReloadResult.STAGED and self._store.staged is not None:
+            self._staged, rollout = (objects, paths, reload), self._store.staged.plans
+        elif reload.result is not ReloadResult.REFUSED:
             self.loaded(objects)
-        self._judged = judgements(objects, self._in_force, reload, paths, self._judged)
+        self._judged = judgements(objects, self._in_force, reload, paths, self._judged, rollout)
+        self._due = True
+
+    def _look_at_rollout(self) -> None:
+        """Judge anew what was the candidate of a rollout that is over."""
+        if self._staged is None or self._store.staged is not None:
+            return
+        objects, paths, reload = self._staged
+        self._staged, current = None, self._store.current
+        promoted = current is not reload.policies
+        if promoted:
+            self.loaded(objects)
+        over = msgspec.structs.replace(reload, result=ReloadResult.LOADED, policies=current)
+        rollout = None if promoted else ABORTED
+        self._judged = judgements(objects, self._in_force, over, paths, {}, rollout)
         self._due = True
 
     async def run(self) -> None:
@@ -172,6 +196,7 @@ class PolicyObjects:
 
     async def publish(self) -> None:
         """Write what is due, once."""
+        self._look_at_rollout()
         if not self._may_write():
             self._base.clear()
             self._due = True

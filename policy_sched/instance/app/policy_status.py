@@ -28,6 +28,11 @@ IN_FORCE: Final = "InForce"
 COUNTS: Final = ("podsMatched", "nodesRejected", "errors")
 
 
+ABORTED: Final = "aborted"
+Rollout = Sequence[CompiledPlan] | str | None
+"""The plans of a candidate, or `ABORTED`; None without a rollout."""
+
+
 class Statement(msgspec.Struct, frozen=True):
     """A condition without its time."""
 
@@ -53,11 +58,13 @@ def judgements(
     reload: Reload,
     paths: Mapping[Place, str],
     before: Mapping[str, Judgement],
+    rollout: Rollout = None,
 ) -> dict[str, Judgement]:
     """Return what is to be said of each object after a reload, by name.
 
     ``in_force``: the objects, as they were, of which the set in force was made. ``before``: what
-    was said, which stays where a refused set changes nothing for an object.
+    was said, which stays where a refused set changes nothing for an object. ``rollout``: the plans
+    of a candidate that a rollout decides about, or that it was aborted.
     """
     by_file: dict[str, list[Diagnostic]] = {}
     for problem in reload.problems:
@@ -76,7 +83,10 @@ def judgements(
         plans = reload.policies.plans
         profiles = _profiles(plans, given.name) if old is not None else ()
         warned = _in_words(own, paths)
-        stated = _in_force(accepted, warned, others if refused else (), plans, given, old)
+        if old != given and accepted.status == "True" and rollout is not None:
+            stated = _rolled_out(given.name, rollout)
+        else:
+            stated = _in_force(accepted, warned, others if refused else (), plans, given, old)
         shown = tuple(_problem(problem, paths) for problem in own[:MOST_PROBLEMS])
         digest = reload.policies.content_hash if profiles else ""
         result[given.name] = Judgement(accepted, stated, shown, profiles, digest, given.generation)
@@ -139,6 +149,17 @@ def _in_force(
     text = "no configuration names it"
     text += f": {warned}" if warned else ", and it names no profile"
     return Statement("False", "NotEnabled", _cut(text))
+
+
+def _rolled_out(name: str, rollout: Sequence[CompiledPlan] | str) -> Statement:
+    """Return what is said of an object that is in force only as a part of a candidate, or not."""
+    if isinstance(rollout, str):
+        return Statement("False", "RolloutAborted", "the rollout with it was aborted")
+    profiles = _profiles(rollout, name)
+    if not profiles:
+        return Statement("False", "NotEnabled", "no profile of the candidate enables it")
+    text = f"a rollout decides whether it comes in force in {', '.join(profiles)}"
+    return Statement("False", "RollingOut", text)
 
 
 def _joined(problems: Iterable[Diagnostic]) -> str:

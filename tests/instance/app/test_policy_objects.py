@@ -273,7 +273,7 @@ def test_a_thousand_objects_are_told_one_after_the_other_and_each_once() -> None
     instance = EmbeddedInstance(Sources(PolicyFiles()), time.time_ns, lambda _: None)
     counts = policy_objects.PolicyCounts(instance.scheduler, instance.metrics)
     objects = policy_objects.PolicyObjects(
-        counts, lambda: True, write_status, lambda *_: None, time.time_ns
+        counts, lambda: True, write_status, lambda *_: None, time.time_ns, instance.reloader.store
     )
     objects.records, objects.sleep = lambda: records, _at_once
     store = instance.reloader.store
@@ -351,9 +351,12 @@ def test_a_write_that_fails_is_tried_again_later() -> None:
 
     instance = EmbeddedInstance(Sources(PolicyFiles()), time.time_ns, lambda _: None)
     counts = policy_objects.PolicyCounts(instance.scheduler, instance.metrics)
-    objects = policy_objects.PolicyObjects(
-        counts, lambda: True, write_status, lambda name, why: told.append(f"{name}: {why}"), clock
-    )
+    store = instance.reloader.store
+
+    def tell(name: str, why: str) -> None:
+        told.append(f"{name}: {why}")
+
+    objects = policy_objects.PolicyObjects(counts, lambda: True, write_status, tell, clock, store)
     objects.records, objects.sleep = lambda: records, _at_once
     given = objects.given()
     reload = instance.reloader.store.commit(PolicyFiles(objects=given).compile())
@@ -374,4 +377,41 @@ def test_a_write_that_fails_is_tried_again_later() -> None:
     objects.judge(objects.given(), {}, reload)
     asyncio.run(objects.publish())
     assert told == ["mine: refused"] * 2
+    instance.close()
+
+
+def test_a_rollout_says_what_is_a_candidate_and_what_became_of_it() -> None:
+    """Staged, promoted, and aborted: the conditions follow without another reload."""
+    records, shown = [record("mine", FILTER)], dict[str, Plain]()
+    records[0].spec["profiles"] = JOINS
+
+    async def write_status(name: str, status: Plain) -> None:
+        shown[name] = status
+
+    instance = EmbeddedInstance(Sources(PolicyFiles()), time.time_ns, lambda _: None)
+    store = instance.reloader.store
+    counts = policy_objects.PolicyCounts(instance.scheduler, instance.metrics)
+    objects = policy_objects.PolicyObjects(
+        counts, lambda: True, write_status, lambda *_: None, time.time_ns, store
+    )
+    objects.records, objects.sleep = lambda: records, _at_once
+
+    def reason() -> str:
+        objects._due = True
+        asyncio.run(objects.publish())
+        return str(shown["mine"]["conditions"][1]["reason"])
+
+    def stage() -> None:
+        given = objects.given()
+        compilation = PolicyFiles(objects=given).compile()
+        objects.judge(given, compilation.paths, store.stage(compilation))
+
+    stage()
+    assert reason() == "RollingOut"
+    store.unstage()
+    assert reason() == "RolloutAborted"
+    stage()
+    store.promote()
+    assert reason() == "InForce"
+    assert shown["mine"]["profiles"] == JOINS
     instance.close()
