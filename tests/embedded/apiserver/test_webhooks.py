@@ -18,6 +18,7 @@ from policy_sched.http import Bounds, Connections, Site
 from policy_sched.instance.http.listener import self_signed, server_context
 from tests.embedded.apiserver.test_kubectl import KUBECTL, Kubectl
 from tests.embedded.apiserver.world import PODS, World, pod, serving
+from tests.embedded.schema.crds import definition, shirt, version
 
 Plain = dict[str, Any]
 PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -279,6 +280,58 @@ def test_configurations_of_webhooks_are_reviewed_by_none() -> None:
         assert (await world.ask("POST", MAPS, config_map()))[0] == 400
         assert (await world.ask("DELETE", f"{PATH}/maps"))[0] == 200
         assert (await world.ask("POST", MAPS, config_map()))[0] == 201
+
+    played(play)
+
+
+def test_many_deletions_are_reviewed_one_by_one() -> None:
+    """One that is refused refuses all, and nothing is deleted."""
+
+    async def play(world: World, hook: Hook) -> None:
+        for name in "ab":
+            await world.create(MAPS, config_map(name))
+        await world.create(PATH, configuration(hook))
+        hook.answer = lambda request: {"allowed": request["name"] != "b"}
+        status, body = await world.ask("DELETE", MAPS)
+        assert (status, "denied the request" in body["message"]) == (400, True)
+        names = {asked["oldObject"]["metadata"]["name"] for asked in hook.asked}
+        assert names >= {"a", "b"}
+        assert len((await world.ask("GET", MAPS))[1]["items"]) >= 2
+        hook.answer = lambda _: dict(ANSWER)
+        assert (await world.ask("DELETE", f"{MAPS}?labelSelector=x%3Dy"))[0] == 200
+        assert (await world.ask("DELETE", MAPS))[0] == 200
+        assert (await world.ask("GET", f"{MAPS}/b"))[0] == 404
+
+    played(play)
+
+
+@pytest.mark.parametrize("policy", ["Equivalent", "Exact"])
+def test_a_custom_kind_is_reviewed_in_the_version_that_a_rule_names(policy: str) -> None:
+    """A request to another version is no way around a webhook, unless it matches exactly."""
+
+    async def play(world: World, hook: Hook) -> None:
+        data = definition(version("v1"), version("v2", storage=False))
+        await world.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", data)
+        rule = {
+            "apiGroups": ["stable.example.com"],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": ["shirts", "shirts/status"],
+            "scope": "Namespaced",
+        }
+        await world.create(PATH, configuration(hook, rules=[rule], matchPolicy=policy))
+        made = {**shirt(), "apiVersion": "stable.example.com/v2"}
+        path = "/apis/stable.example.com/v2/namespaces/default/shirts"
+        await world.create(path, made)
+        if policy == "Exact":
+            assert not hook.asked
+            return
+        (asked,) = hook.asked
+        assert asked["object"]["apiVersion"] == "stable.example.com/v1"
+        assert (asked["kind"]["version"], asked["requestKind"]["version"]) == ("v1", "v2")
+        assert asked["object"]["spec"]["size"] == 3  # defaults are filled in
+        await world.ask("PATCH", f"{path}/s/status", {"status": {"replicas": 1}}, type=MERGE)
+        assert hook.asked[1]["subResource"] == "status"
 
     played(play)
 

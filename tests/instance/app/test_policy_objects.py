@@ -415,3 +415,22 @@ def test_a_rollout_says_what_is_a_candidate_and_what_became_of_it() -> None:
     assert reason() == "InForce"
     assert shown["mine"]["profiles"] == JOINS
     instance.close()
+
+
+def test_a_scheduler_asks_only_for_what_its_account_may() -> None:
+    """It lists and watches policies, and patches their status; `manifests` grants that."""
+
+    async def play(world: World) -> None:
+        asked: set[tuple[str, str]] = set()
+
+        async def note(method: str, path: str) -> None:
+            if "policysched.dev" in path:
+                asked.add((method, path.removeprefix("/apis/policysched.dev/v1alpha1/")))
+
+        world.before = note
+        served(world, policy("mine", filter=FILTER))
+        async with world.served(), scheduler(world):
+            await until(lambda: conditions(world, "mine") == IN_FORCE)
+        assert asked == {("GET", "policies"), ("PATCH", "policies/mine/status")}
+
+    acted(play)

@@ -47,6 +47,8 @@ class Webhook:
 
     name: str
     given: Plain
+    version: str
+    """The version in which it gets objects."""
 
     @property
     def timeout(self) -> int:
@@ -92,12 +94,13 @@ class Webhooks:
         """Return the webhooks that have to let a request pass, in order."""
         if target.served.group == EXEMPT:
             return []
+        there = tuple(stored for stored in objects if stored is not None)
         return [
-            Webhook(str(given.get("name")), given)
+            Webhook(str(given.get("name")), given, version)
             for stored in sorted(self._store.select(CONFIGURATION), key=lambda s: s.name)
             for given in stored.data.get("webhooks") or ()
-            if _rules_match(given, target, operation)
-            and self._selected(given, target, tuple(o for o in objects if o is not None))
+            if (version := _version_for(given, target, operation))
+            and self._selected(given, target, there)
         ]
 
     def concern(self, target: RequestTarget) -> bool:
@@ -128,7 +131,9 @@ class Webhooks:
             return
         request = _request(sent, operation, old, new, dry=dry)
         async with _session() as session:
-            answers = await asyncio.gather(*(_asked(session, hook, request) for hook in hooks))
+            answers = await asyncio.gather(
+                *(_asked(session, hook, _in_version(request, hook.version)) for hook in hooks)
+            )
         for hook, answer in zip(hooks, answers, strict=True):
             if isinstance(answer, str):
                 if not hook.ignores:
@@ -144,31 +149,31 @@ def _selector(given: Any) -> Selector:
     return label_selector(msgspec.convert(given or {}, LabelSelector))
 
 
-def _rules_match(given: Plain, target: RequestTarget, operation: str) -> bool:
+def _version_for(given: Plain, target: RequestTarget, operation: str) -> str:
+    """Return the version in which a webhook gets a request, "" if no rule of it matches."""
     served = target.served
     resource = f"{served.name}/{target.subresource}" if target.subresource else served.name
     scope = "Namespaced" if served.resource.namespaced else "Cluster"
     equivalent = given.get("matchPolicy") != "Exact" and served.custom is not None
     for rule in given.get("rules") or ():
-        versions = rule.get("apiVersions") or ()
         if (
             _named(rule.get("apiGroups"), served.group)
-            and (_named(versions, served.version) or (equivalent and _other(versions, served)))
             and any(_covers(pattern, resource) for pattern in rule.get("resources") or ())
             and _named(rule.get("operations"), operation)
             and rule.get("scope", "*") in ("*", scope)
         ):
-            return True
-    return False
+            versions = rule.get("apiVersions")
+            if _named(versions, served.version):
+                return served.version
+            others = served.custom.kind.versions if equivalent and served.custom else ()
+            for version in others:
+                if _named(versions, version):
+                    return str(version)
+    return ""
 
 
 def _named(words: Any, word: str) -> bool:
     return isinstance(words, list) and ("*" in words or word in words)
-
-
-def _other(versions: Any, served: Any) -> bool:
-    """Return whether a rule names another version of a custom kind."""
-    return any(version in served.custom.kind.versions for version in versions)
 
 
 def _covers(pattern: str, resource: str) -> bool:
@@ -206,6 +211,18 @@ def _request(
     if target.subresource:
         request["subResource"] = request["requestSubResource"] = target.subresource
     return request
+
+
+def _in_version(request: Plain, version: str) -> Plain:
+    """Return a request about an object of another version; versions differ in their names alone."""
+    if request["kind"]["version"] == version:
+        return request
+    named = {key: {**request[key], "version": version} for key in ("kind", "resource")}
+    objects = {
+        key: data and {**data, "apiVersion": f"{request['kind']['group']}/{version}"}
+        for key, data in ((key, request[key]) for key in ("object", "oldObject"))
+    }
+    return {**request, **named, **objects}
 
 
 def _session() -> aiohttp.ClientSession:
