@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -14,8 +15,10 @@ from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import require_report, write_page, write_report
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.model import nanoseconds_of
+from policy_sched.profiles.check import check_rollout, is_rollout
+from policy_sched.profiles.load import load_file
 from policy_sched.profiles.models import moment_of
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.recording import Recording
@@ -30,8 +33,12 @@ from policy_sched.replay import (
     in_force_at,
     logged_decisions,
     replay_page,
+    replay_rollout,
+    traffic_notes,
     with_decisions,
 )
+from policy_sched.report import Report
+from policy_sched.rollout import Plan, plan_of
 from policy_sched.simulate import origin, policy_facts, time_text, traffic_of
 from policy_sched.web import Fact
 
@@ -49,6 +56,7 @@ def replay(  # noqa: PLR0913  # the options of the verb
     seed: int = 0,
     seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
     workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    rollout: str | None = None,
     report: str | None = None,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     fail_on: Literal["disagreement", "regression"] | None = None,
@@ -83,22 +91,22 @@ def replay(  # noqa: PLR0913  # the options of the verb
         differences, and what is noise.
     workers
         Processes for --seeds, one for each core unless given; the output is the same.
+    rollout
+        A file with a Rollout: the given policies are rolled out beside those that were in force, as
+        by run --rollout; what would have aborted it, and when.
     report
         Write the result as one HTML file, too (needs jinja2, the extra console).
     output
         text; json and yaml: the same bytes for the same input.
     fail_on
         Exit with 1 if a decision does not agree; or, with policies, if a pod finds no node that
-        finds one with those that were in force.
+        finds one with those that were in force; or, with --rollout, if it is aborted.
     """
     require_report(report)
     flags = policy or PolicyFlags()
     given = flags != PolicyFlags()
-    if not given and (seeds > 1 or fail_on == "regression"):
-        option = "--seeds" if seeds > 1 else "--fail-on regression"
-        raise PolicySchedError(f"{option} goes with --policies or --config")
-    if given and fail_on == "disagreement":
-        raise PolicySchedError("--fail-on disagreement does not go with --policies and --config")
+    _check_together(given, seeds, fail_on, rollout, report)
+    plan = None if rollout is None else _plan(rollout)
     files = flags.files()
     new = compiled(files) if given else None
     recording = Recording.open(directory, files.input_kinds())
@@ -116,10 +124,13 @@ def replay(  # noqa: PLR0913  # the options of the verb
             plans = {digest[:12]: one.plans for digest, one in sets.items()}
             made = origin(facts, plans or {"default": default.plans})
             write_page(report, agreement_page(held), made)
-        write_report(held, output)
-        return diagnostics.FAILED if fail_on and held.differ else diagnostics.OK
+        return _written(held, output, failed=fail_on is not None and held.differ > 0)
     traffic = traffic_of(with_decisions(recording.events(*span), logged), *span)
     old = _in_force(recording, sets, default, span)
+    if plan is not None:
+        told = (*notes, *recording.notes, *traffic_notes(traffic))
+        rolled = replay_rollout(traffic, old.plans, new.compilation, plan, seed=seed, notes=told)
+        return _written(rolled, output, failed=fail_on is not None and rolled.aborted)
     shown = partial(progress, "deciding with each seed")
     compared = compare_replays(
         traffic,
@@ -133,9 +144,42 @@ def replay(  # noqa: PLR0913  # the options of the verb
         facts += policy_facts(files)
         made = origin(facts, {"OLD": old.plans, "NEW": new.plans})
         write_page(report, replay_page(compared), made)
-    write_report(compared, output)
     lost = compared.runs[0].counts["lost"] > 0
-    return diagnostics.FAILED if fail_on and lost else diagnostics.OK
+    return _written(compared, output, failed=fail_on is not None and lost)
+
+
+def _written(result: Report, output: Output, *, failed: bool) -> int:
+    """Write a result; return the exit code."""
+    write_report(result, output)
+    return diagnostics.FAILED if failed else diagnostics.OK
+
+
+def _check_together(
+    given: bool, seeds: int, fail_on: str | None, rollout: str | None, report: str | None
+) -> None:
+    """Raise PolicySchedError for options that do not go together; ``given``: there are policies."""
+    if not given and (seeds > 1 or fail_on == "regression"):
+        option = "--seeds" if seeds > 1 else "--fail-on regression"
+        raise PolicySchedError(f"{option} goes with --policies or --config")
+    if rollout is not None and (not given or seeds > 1 or report is not None):
+        why = "it does not go with --seeds and --report" if given else "name what is rolled out"
+        raise PolicySchedError(f"--rollout goes with --policies or --config; {why}")
+    if given and fail_on == "disagreement":
+        raise PolicySchedError("--fail-on disagreement does not go with --policies and --config")
+
+
+def _plan(path: str) -> Plan:
+    """Return the plan of the one Rollout of a file. Raises PolicyError with every problem of it."""
+    diagnostics.require_files([path])
+    file = load_file(Path(path), named=True)
+    rollouts = [each.marked for each in file.documents if is_rollout(each.marked)]
+    checked, problems = check_rollout(rollouts[0]) if len(rollouts) == 1 else (None, [])
+    problems = sorted({*file.all_problems, *problems})
+    if problems:
+        raise PolicyError(problems)
+    if checked is None:
+        raise PolicySchedError(f"--rollout {path}: has {len(rollouts)} Rollouts instead of one")
+    return plan_of(checked)
 
 
 def _in_force(

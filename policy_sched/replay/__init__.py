@@ -2,7 +2,7 @@
 
 `agreement` holds recorded decisions against the policies of then. `replay` decides the traffic with
 any set of policies and measures windows of time; `compare_replays` sets two replays beside each
-other.
+other; `replay_rollout` rolls one set out beside another.
 """
 
 from policy_sched.replay.agreement import (
@@ -31,5 +31,9 @@ from policy_sched.replay.policies import (
     compiled as compiled,
     compiled_recorded as compiled_recorded,
     in_force_at as in_force_at,
+)
+from policy_sched.replay.rollout import (
+    RolloutReplay as RolloutReplay,
+    replay_rollout as replay_rollout,
 )
 from policy_sched.replay.runs import Replay as Replay, Window as Window, replay as replay

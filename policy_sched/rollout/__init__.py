@@ -29,6 +29,7 @@ from policy_sched.rollout.report import (
     measure_text as measure_text,
     rollout_report as rollout_report,
     seconds_text as seconds_text,
+    step_text as step_text,
 )
 from policy_sched.rollout.sides import By as By, key_of as key_of, share_of as share_of
 from policy_sched.rollout.state import (

@@ -38,8 +38,8 @@ def percentile(times: Times, part: float) -> float:
     for bucket in sorted(times):
         left -= times[bucket]
         if left <= 0 and total:
-            middle = (bucket - 0.5) / _PER_DOUBLING if bucket else 0.0
-            return float(f"{_LEAST * 2.0**middle:.3g}")
+            middle = _LEAST * 2.0 ** ((bucket - 0.5) / _PER_DOUBLING)
+            return float(f"{middle:.3g}") if bucket else 0.0
     return 0.0
 
 

@@ -204,7 +204,7 @@ def measure_text(name: str, number: float) -> str:
     if name in _DECISIONS:
         return f"{number:,.0f}"
     if name in _SECONDS:
-        return f"{number:.3g}s"
+        return f"{number:.3g}s" if number >= 1 or not number else f"{1000 * number:.3g}ms"
     return f"{100 * number:.3g} %"
 
 

@@ -194,7 +194,7 @@ def _aborted_by(
 ) -> Outcome:
     """Return the abort of a rule that holds, with the figures that it read."""
     figures = rule.figures(stable, candidate)
-    shown = ", ".join(f"{name} {number:g}" for name, number in figures.items())
+    shown = ", ".join(f"{name} {number:.4g}" for name, number in figures.items())
     words = rule.message or rule.expression
     message = f"{words} ({shown}) after {candidate.decisions} decisions" if shown else words
     return abort(state, now, "AbortRuleHolds", message, figures)

@@ -437,13 +437,16 @@ class Timeline:
     def change_policies(self, content_hash: str) -> None:
         """Put other policies in force, if they are given and differ."""
         compilation = self.compiled_by_hash.get(content_hash)
-        if compilation is None:
-            return
+        if compilation is not None:
+            self.reloader(compilation).commit(compilation)
+
+    def reloader(self, coming: Compilation) -> Reloader:
+        """Return what puts other policies in force, or beside those that are."""
         if self._reloader is None:
-            first = Compilation(self._plans, (), compilation.settings)
+            first = Compilation(self._plans, (), coming.settings)
             store = PolicyStore(PolicyFiles(), self._clock, first)
             self._reloader = Reloader(self._scheduler, self._assembly, store)
-        self._reloader.commit(compilation)
+        return self._reloader
 
     def joins(self, node: model.Node) -> None:
         """A node came or changed."""

@@ -105,3 +105,33 @@ def test_a_folder_without_a_recording_is_told(
     """And what a recording is."""
     assert run(["replay", str(tmp_path)]) == 1
     assert "there is no segment with a snapshot" in capsys.readouterr().err
+
+
+ROLLOUT = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Rollout
+metadata: {name: quick}
+spec:
+  steps: [{audit: {decisions: 10, for: 20s}}, {canary: {percent: 30, for: 30s}}]
+  abortWhen: [{expression: candidate.moved > 3, message: pods move}]
+"""
+
+
+def test_a_rollout_is_tried_on_the_traffic(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What would have aborted it is told, and may be a failure; mistakes have their words."""
+    file = folder / "rollout.yaml"
+    file.write_text(ROLLOUT)
+    options = ("--config", str(folder / "packs.json"), "--rollout", str(file))
+    assert replay(folder, *options) == 0
+    assert "in step 1 (audit): pods move (candidate.moved " in capsys.readouterr().out
+    assert replay(folder, *options, "-o", "json", "--fail-on", "regression") == 1
+    assert json.loads(capsys.readouterr().out)["rollout"]["phase"] == "Aborted"
+    file.write_text(ROLLOUT.replace("candidate.moved", "candidate.movd"))
+    assert replay(folder, *options) == 1
+    assert "Measures has no field 'movd'" in capsys.readouterr().err
+    file.write_text("apiVersion: policysched.dev/v1alpha1\nkind: Policy\n")
+    assert replay(folder, *options) == 1
+    assert replay(folder, "--rollout", str(file)) == 2
+    assert "--rollout goes with --policies or --config" in capsys.readouterr().err

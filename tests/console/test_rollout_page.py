@@ -80,7 +80,7 @@ def test_the_page_shows_the_rollout(tmp_path: Path) -> None:
             "more pods find no node",
             "does not hold",
             "waitingP99",
-            "0.404s",
+            "404ms",
             'href="/pods/shop/web-1"',
             'href="/nodes/node-2"',
             "Promote the candidate",

@@ -60,8 +60,8 @@ def test_the_text_says_where_it_is() -> None:
         "unschedulable      0 %         0 %\n"
         "errors               0           0\n"
         "victims              0           0\n"
-        "waitingP50          0s       0.24s\n"
-        "waitingP99          0s       0.24s\n"
+        "waitingP50          0s       240ms\n"
+        "waitingP99          0s       240ms\n"
         "decidingP50         0s          0s\n"
         "decidingP99         0s          0s\n"
         "same                 0           0\n"
@@ -120,6 +120,7 @@ def test_an_end_has_its_reason() -> None:
 def test_numbers_are_shown_with_their_units() -> None:
     """Counts are whole, times have a unit, and shares are percents."""
     assert measure_text("decisions", 12345) == "12,345"
-    assert measure_text("waitingP99", 0.01234) == "0.0123s"
+    assert measure_text("waitingP99", 0.01234) == "12.3ms"
+    assert measure_text("waitingP99", 61.5) == "61.5s"
     assert measure_text("unschedulable", 0.0215) == "2.15 %"
     assert [seconds_text(number) for number in (0, 59.9, 3600, 3661)] == ["", "59s", "1h", "1h1m1s"]

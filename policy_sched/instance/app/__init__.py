@@ -6,6 +6,7 @@ first used, so that a scheduler on a real cluster does not load the embedded one
 
 from typing import TYPE_CHECKING, Any
 
+from policy_sched.instance.app.audit import judged as judged
 from policy_sched.instance.app.cluster_instance import (
     Candidacy as Candidacy,
     ClusterInstance as ClusterInstance,
