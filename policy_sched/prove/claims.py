@@ -347,10 +347,9 @@ def _unlike_scores(old: PolicyTerms, new: PolicyTerms) -> Term:
             conjunction(old.score is not None, old.scores),
             conjunction(new.score is not None, new.scores),
         )
-    a, b = old.score, new.score
-    fine = conjunction(negation(a.fails), negation(b.fails))
-    numbers = unlike_numbers(a.number, b.number)
-    inside = disjunction(unlike(a.fails, b.fails), conjunction(fine, numbers))
+    (a, a_fails), (b, b_fails) = old.score.settled(), new.score.settled()
+    fine = conjunction(negation(a_fails), negation(b_fails))
+    inside = disjunction(unlike(a_fails, b_fails), conjunction(fine, unlike_numbers(a, b)))
     return disjunction(unlike(old.scores, new.scores), conjunction(old.scores, inside))
 
 

@@ -73,8 +73,9 @@ _TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "ge": operator.ge,
 }
 _NAMES: Final = {builtin.function: name for name, builtin in BUILTINS.items()}
-#: Elements of a constant list over which a loop is unrolled.
+#: Elements of a constant list over which a loop is unrolled, and elements of all loops of a policy.
 _LONGEST: Final = 200
+_MOST: Final = 20_000
 
 
 def _is_int(value: Any) -> bool:
@@ -105,6 +106,7 @@ class Printer:
     def __init__(self, world: World, salt: str = "") -> None:
         """``salt`` tells what has no term from the same in another world."""
         self._salt = salt
+        self._unrolled = 0
         self.world = world
         self.made = world.terms
         self._kept: dict[tuple[Any, ...], Any] = {}
@@ -450,7 +452,8 @@ class Printer:
             source = self._known(list(source), "o")
         if not isinstance(source, Listing) or len(source.items) > _LONGEST:
             return None
-        return Unrolled(self, op, loop, source, env).result()
+        self._unrolled += len(source.items)
+        return None if self._unrolled > _MOST else Unrolled(self, op, loop, source, env).result()
 
     # Numbers.
 

@@ -406,13 +406,19 @@ def answered(asked: tuple[Settings, int]) -> Verdict | list[Verdict]:
     return prover.verdict(number)
 
 
-def prove(parts: Sequence[Settings], jobs: int, advance: Callable[[int], None]) -> list[Verdict]:
+def prove(
+    parts: Sequence[Settings],
+    jobs: int,
+    advance: Callable[[int], None],
+    limits: ProcessLimits | None = None,
+) -> list[Verdict]:
     """Decide the claims of all parts, ``jobs`` at a time; ``advance`` is called after each one.
 
-    Raises NoResultError where the claims of a part cannot be made within the limits.
+    ``limits``: of one claim, instead of those that follow from the time of the solver. Raises
+    NoResultError where the claims of a part cannot be made within the limits.
     """
     longest = max(int(settings.timeout) for settings in parts)
-    limits = ProcessLimits(longest * 2 + _BESIDE, _MEMORY)
+    limits = ProcessLimits(longest * 2 + _BESIDE, _MEMORY) if limits is None else limits
     with ExitStack() as stack:
         idle = [_process(limits)]
         stack.callback(_end, idle)

@@ -77,6 +77,14 @@ class ScoreTerm:
     bounded: bool
     """Whether the compiler has proved that it is within 0..100."""
     core: ast.Core
+    aborts: bool = False
+    """Whether the pod has no node where it fails."""
+
+    def settled(self) -> tuple[Any, Term]:
+        """Return the number that counts, and whether it fails: 0 without a normalizer."""
+        if self.normalized or self.aborts:
+            return self.number, self.fails
+        return ite(self.fails, 0, self.number), False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +260,7 @@ class PolicyPrinter:
             score.on_error is not None,
             bounded,
             checked.core,
+            score.on_error == "Abort",
         )
 
 

@@ -37,7 +37,7 @@ def test_the_answer_on_openb_is_the_tutorials(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shown", "verbs"),
     [
-        ("mine", {"check", "fmt", "test", "explain", "diff"}),
+        ("mine", {"check", "fmt", "test", "explain", "diff", "prove"}),
         ("teams", {"check", "test", "explain"}),
     ],
 )

@@ -490,6 +490,10 @@ def _of_input(value: Any, inputs: Collection[str]) -> Any:
     return {"kind": word} if word in inputs else value
 
 
+#: Claims of one document.
+_MOST_CLAIMS: Final = 500
+
+
 def read_proof(marked: Marked) -> tuple[PolicyProof | None, list[Diagnostic]]:
     """Read a document as a PolicyProof, and return every problem of its shape.
 
@@ -502,6 +506,9 @@ def read_proof(marked: Marked) -> tuple[PolicyProof | None, list[Diagnostic]]:
         kinds = ((models.POLICY_API_VERSION, models.PROOF_KIND),)
         return None, [position.diagnostic(document.kind_problem(marked.value, kinds))]
     proof, problems, _ = document.read_model(marked.value, PolicyProof, models.PROOF_FILE)
+    if proof is not None and len(proof.claims) > _MOST_CLAIMS:
+        why = f"Too many: {len(proof.claims):,}: must have at most {_MOST_CLAIMS} claims"
+        problems.append(models.problem_at(("claims",), why, models.BAD_VALUE, on_key=True))
     for i, claim in enumerate(() if proof is None or problems else proof.claims):
         forms = [form for form in CLAIM_FORMS if getattr(claim, form)]
         if len(forms) != 1:
