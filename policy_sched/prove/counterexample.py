@@ -185,8 +185,8 @@ def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> P
             {
                 "apiVersion": "apps/v1",
                 "kind": kind,
-                "name": values.text((*path, "owner_name"), "owner"),
-                "uid": values.text((*path, "owner_uid"), "owner"),
+                "name": values.text((*path, "owner_name")) or "owner",
+                "uid": values.text((*path, "owner_uid")) or "owner",
                 "controller": True,
             }
         ]
