@@ -72,6 +72,8 @@ _TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
+#: The last character that a text of the solver may have.
+LAST_CHARACTER: Final = "\U0002ffff"
 _NAMES: Final = {builtin.function: name for name, builtin in BUILTINS.items()}
 #: Elements of a constant list over which a loop is unrolled, and elements of all loops of a policy.
 _LONGEST: Final = 200
@@ -297,6 +299,8 @@ class Printer:
         return None
 
     def _known(self, value: object, rep: str) -> Any:
+        if _is_beyond(value):
+            return Opaque(("constant", value if isinstance(value, str) else repr(value)))
         if rep == "f" and isinstance(value, int | float):
             return self.made.double(float(value))
         if isinstance(value, Some):
@@ -552,6 +556,12 @@ class Printer:
         for number in sorted(sums - {0}):
             found = ite(equal(whole, number), self.made.quotient(upper, number), found)
         return found
+
+
+def _is_beyond(value: object) -> bool:
+    """Return whether a text, or a key of a map, has a character that z3 does not know."""
+    texts = value if isinstance(value, dict) else (value,)
+    return any(isinstance(text, str) and any(c > LAST_CHARACTER for c in text) for text in texts)
 
 
 def described(op: ir.Op) -> str:

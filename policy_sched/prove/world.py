@@ -11,39 +11,37 @@ from typing import Any, Final
 import z3
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
-from policy_sched.model import MAX_UNITS
+from policy_sched.model import MAX_UNITS, MOST_COUNTED
 from policy_sched.prove import terms
 from policy_sched.prove.terms import Code, Listing, Mapping, Opaque, Record, Term, Terms
 
 ASSUMPTIONS: Final = {
-    "characters": "A text has no character beyond U+2FFFF.",
-    "names": "Names of pods, nodes, namespaces and owners, and uids, are of a-z, 0-9, - and .; "
-    "an owner's name, uid and kind are all there or all missing.",
+    "characters": "Characters beyond U+2FFFF count as others do that no rule writes.",
+    "names": "Names of pods, nodes, namespaces and service accounts are of a-z, 0-9, - and .",
+    "owners": "An owner's name, uid and kind are all there or all missing.",
     "labels": "The value of a label is empty, or up to 63 of A-Z, a-z, 0-9, -, _ and ., with a "
     "letter or digit at both ends.",
-    "amounts": "Amounts of resources that are allocatable, requested or limits are not negative, "
-    "and below 2**62 of the scheduler's units.",
+    "amounts": "Amounts of resources are not negative. What is allocatable, and the capacity, is "
+    "at most 80Pi of the scheduler's units, but for storage; what is requested and limits, which "
+    "are sums, are below 2**62.",
     "free": "What is free of a resource is what is allocatable less what is requested.",
-    "requested": "What is requested on a node is the sum of its pods' requests; "
-    "nonZeroRequested is at least as much. A node without pods has nothing requested.",
-    "limits": "A limit that is set is at least the request.",
-    "priority": "A pod's priority is from -2147483648 to 2000001000.",
-    "pending": "The pod is pending: it has neither a deletion time nor a start time.",
+    "requested": "What is requested on a node is the sum of its pods' requests, up to "
+    "2**62 - 2**56; nonZeroRequested is at least as much. "
+    "A node without pods has nothing requested.",
+    "priority": "A pod's priority is from -2147483648 to 2147483647.",
+    "pending": "The pod is not being deleted.",
     "taints": "A taint has a key, its effect is NoSchedule, PreferNoSchedule or NoExecute, and "
     "no two taints of a node have the same key and effect.",
-    "tolerations": "A toleration's operator is empty, Equal or Exists; without a key it is Exists, "
-    "and with Exists it has no value.",
+    "tolerations": "A toleration's operator is empty, Equal, Exists, Lt or Gt; without a key it "
+    "is Exists, with Exists it has no value, and with Equal that of a label.",
     "ranges": "Other numbers are within the ranges that the reference of columns states.",
 }
 """What is assumed of every pod and node, by name."""
 
-#: The greatest priority: that of system-node-critical.
-MAX_PRIORITY: Final = 2_000_001_000
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "node_selector": "label"}
 _AMOUNTS: Final = frozenset({"requests", "limits", "non_zero_requests"})
-#: Texts of a pod whose values are names, or empty where there is none.
-_NAMES: Final = frozenset({"name", "namespace", "owner_name", "owner_uid"})
+_OWNER: Final = frozenset({"owner_name", "owner_uid", "owner_kind"})
 _TEXTS: Final = {
     "effect": _EFFECTS,
 }
@@ -150,11 +148,14 @@ class World:
     def _amount(self, family: str, resource: str) -> Term:
         key = ("node", family, resource)
         new = key not in self.leaves
-        most = MAX_UNITS if family in ("allocatable", "capacity") else MAX_SUM
+        most = MAX_SUM
+        if family in ("allocatable", "capacity"):
+            most = MAX_UNITS if resource == "storage" else MOST_COUNTED
         leaf = self.number(key, 0, most)
         if new and family == "nonZeroRequested":
             self.terms.notes[str(leaf)] = "nonZeroRequested"
-            self.terms.assume(leaf >= self._amount("requested", resource))
+            requested = self._amount("requested", resource)
+            self.terms.assume(terms.disjunction(leaf >= requested, requested > MAX_UNITS))
         if new and family == "requested":
             pods = self.number(("node", "podCount"), 0, 2**31 - 1)
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
@@ -200,7 +201,7 @@ class World:
         """Return a field of an object: a constant, a structure, or `Opaque`."""
         if name in self.given:
             return self.given[name]
-        if record.kind == "Pod" and name in ("start_time", "deletion_time"):
+        if record.kind == "Pod" and name == "deletion_time":
             return 0 if rep == "i" else Opaque((*record.path, name))
         return self._attribute(record, name, rep, (*record.path, name))
 
@@ -224,20 +225,19 @@ class World:
                 return False
             return self.flag(key)
         if rep == "i" and name == "priority":
-            return self.number(key, -(2**31), MAX_PRIORITY)
+            return self.number(key, -(2**31), 2**31 - 1)
         return Opaque(key)
 
     def _pod_text(self, record: Record, name: str) -> Any:
         key = (*record.path, name)
-        if name in _NAMES or name == "owner_kind":
+        if name in _OWNER:
             new = key not in self.leaves
-            needed = name in ("name", "namespace")
-            kind = "name" if needed else "name?" if name in _NAMES else name
-            leaf = self.text(key, kind)
-            if new and name.startswith("owner_"):
-                kinds = self.text((*record.path, "owner_kind"), "owner_kind")
-                self.terms.assume((leaf == "") == (kinds == ""))
+            leaf = self.text(key)
+            if new:
+                self.terms.assume((leaf == "") == (self.text((*record.path, "owner_kind")) == ""))
             return leaf
+        if name in ("name", "namespace"):
+            return self.text(key, "name")
         if name == "node_name" and record.kind == "Pod":
             return self.text(key, "name?")
         return self.text(key, "name?") if name == "service_account_name" else Opaque(key)
@@ -248,13 +248,15 @@ class World:
         if record.kind == "Taint":
             return self.text(key, {"key": "key", "effect": "effect"}.get(name, "label"))
         forms = {"effect": "effect?", "operator": "operator", "key": "key?"}
-        leaf = self.text(key, forms.get(name, "label"))
+        leaf = self.text(key, forms.get(name, ""))
         if new and name in ("key", "operator", "value"):
             operator = self.text((*record.path, "operator"), "operator")
             if name == "key":
                 self.terms.assume(z3.Implies(leaf == "", operator == "Exists"))
             if name == "value":
+                compares = z3.Or(operator == "Lt", operator == "Gt")
                 self.terms.assume(z3.Implies(operator == "Exists", leaf == ""))
+                self.terms.assume(z3.Or(compares, *_form(leaf, "label")))
         return leaf
 
     def finish(self) -> None:
@@ -270,7 +272,10 @@ class World:
                 for there, pod in pods.items
             )
             requested = self.leaves["node", "requested", resource]
-            self.terms.assume(requested == terms.total(requests))
+            exact = terms.total(requests)
+            self.terms.assume(
+                terms.ite(exact <= MAX_UNITS, requested == exact, requested >= MAX_UNITS)
+            )
 
     # Maps.
 
@@ -286,9 +291,6 @@ class World:
         name = mapping.path[-1]
         if new and name in ("limits", "non_zero_requests"):
             self.terms.notes[str(leaf)] = {"limits": name}.get(name, "nonZeroRequests")
-            request = self.amount(Mapping("amounts", (*mapping.path[:-1], "requests")), resource)
-            fact = leaf >= request
-            self.terms.assume(terms.disjunction(leaf == 0, fact) if name == "limits" else fact)
         return leaf
 
 
@@ -327,7 +329,7 @@ def _form(text: Term, kind: str) -> list[Term]:
         case "label":
             return [z3.InRe(text, _LABEL)]
         case "operator":
-            return [z3.Or(*[text == word for word in ("", "Equal", "Exists")])]
+            return [z3.Or(*[text == word for word in ("", "Equal", "Exists", "Lt", "Gt")])]
         case "effect?":
             return [z3.Or(*[text == word for word in ("", *_EFFECTS)])]
     if kind in _TEXTS:
