@@ -30,6 +30,7 @@ SESSIONS = (
     ("docs/operating.md", "docs/shadow.md"),
     ("docs/scheduler-plugins.md",),
     ("docs/policy-objects.md",),
+    ("docs/rollouts.md",),
 )
 """The pages with commands for one shell, in the order in which they are typed."""
 PORTS = ("8080", "8081", "2020")
@@ -158,7 +159,8 @@ def commands(session: tuple[str, ...]) -> list[Example]:
 
 
 @pytest.mark.parametrize(
-    ("session", "count"), [(SESSIONS[0], 10), (SESSIONS[1], 17), (SESSIONS[2], 9)]
+    ("session", "count"),
+    [(SESSIONS[0], 10), (SESSIONS[1], 17), (SESSIONS[2], 9), (SESSIONS[3], 9)],
 )
 def test_commands_print_what_the_pages_show(
     session: tuple[str, ...], count: int, shell: Shell

@@ -199,7 +199,10 @@ async def _request(api: Api, action: Action, value: Mapping[str, Any], output: O
     if state.phase is not Phase.PROGRESSING:
         ended = f"{state.phase}: {state.message}" if state.message else state.phase
         raise PolicySchedError(f"rollout {name} has ended ({ended})")
-    patch = {"metadata": {"annotations": {ANNOTATIONS[action]: state.candidate}}}
+    asked, key = state.candidate, ANNOTATIONS[action]
+    if value["status"].get("answered", {}).get(action, "").partition("/")[0] == asked:
+        asked += f"/{value['metadata']['resourceVersion']}"  # it was tried before
+    patch = {"metadata": {"annotations": {key: asked}}}
     body = await api.request(
         "PATCH", f"{_PATH}/{name}", patch, content_type=MERGE_PATCH, repeatable=True
     )

@@ -139,7 +139,8 @@ class RolloutFlags:
     rollout_state
         A file in which the state of a rollout is kept, so that a process that starts again goes on
         in its step. Without it the state is in an annotation of the lease, with --data in
-        FILE-rollout, and otherwise only in memory.
+        FILE-rollout, and otherwise only in memory. That of a Rollout that is an object is in its
+        status, in any case.
     """
 
     rollout: str | None = None

@@ -56,6 +56,7 @@ from policy_sched.rollout.state_machine import (
 if TYPE_CHECKING:
     from policy_sched.rollout.documents import (
         ANNOTATIONS as ANNOTATIONS,
+        answered_by as answered_by,
         plan_of as plan_of,
         plan_of_object as plan_of_object,
         report_of_object as report_of_object,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 _LATER: Final = frozenset(
     {
         "ANNOTATIONS",
+        "answered_by",
         "plan_of",
         "plan_of_object",
         "report_of_object",

@@ -2,7 +2,8 @@
 
 This compiles rules, so a scheduler without a rollout does not import it. Who may change an object
 may promote and abort: a request is an annotation whose value is the hash of the candidate that it
-is about, so that one that comes too late is about nothing.
+is about, so that one that comes too late is about nothing. A slash and a text may follow, so that
+the same is asked once more of a candidate that is tried again.
 """
 
 from __future__ import annotations
@@ -77,13 +78,29 @@ def _rule(checked: CheckedAbortRule) -> AbortRule:
     return AbortRule(model.expression, model.message, judge, model.decisions, checked.reads)
 
 
-def requested(annotations: Mapping[str, str], state: State) -> Action | None:
-    """Return what the annotations of an object ask for the candidate of a state, if anything."""
-    if state.phase is Phase.PROGRESSING:
-        for action, key in ANNOTATIONS.items():
-            if annotations.get(key) == state.candidate:
-                return action
+def requested(
+    annotations: Mapping[str, str], state: State, answered: Mapping[str, str] | None = None
+) -> Action | None:
+    """Return what the annotations of an object ask for the candidate of a state, if anything.
+
+    ``answered``: those that were done before, by action.
+    """
+    done = answered_by(annotations, state)
+    for action, key in ANNOTATIONS.items():
+        value = annotations.get(key)
+        if value is not None and action not in done and (answered or {}).get(action) != value:
+            return action
     return None
+
+
+def answered_by(annotations: Mapping[str, str], state: State | None) -> dict[Action, str]:
+    """Return the requests that are about no candidate that is on its way."""
+    about = state.candidate if state is not None and state.phase is Phase.PROGRESSING else None
+    return {
+        action: annotations[key]
+        for action, key in ANNOTATIONS.items()
+        if key in annotations and annotations[key].partition("/")[0] != about
+    }
 
 
 def plan_of_object(value: Plain) -> tuple[Plan | None, list[Diagnostic]]:
@@ -122,8 +139,13 @@ def report_of_object(value: Plain) -> RolloutReport:
     return rollout_report(plan, state, [Example(**example) for example in given])
 
 
-def status_of(report: RolloutReport, state: State, generation: int) -> dict[str, Any]:
-    """Return the status of an object, as `RolloutStatus` describes it."""
+def status_of(
+    report: RolloutReport, state: State, generation: int, percent: int = 0
+) -> dict[str, Any]:
+    """Return the status of an object, as `RolloutStatus` describes it.
+
+    ``percent``: how many pods in a hundred the candidate decides.
+    """
     since = text_of_timestamp(state.began // 10**9 * 10**9)
     holding = {
         "Promoted": state.phase is Phase.PROMOTED,
@@ -133,6 +155,7 @@ def status_of(report: RolloutReport, state: State, generation: int) -> dict[str,
         "observedGeneration": generation,
         "phase": str(state.phase),
         "step": f"{report.step}/{len(report.steps)}",
+        "percent": percent,
         "stable": state.stable,
         "candidate": state.candidate,
         "message": report.message,

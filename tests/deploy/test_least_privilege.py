@@ -22,8 +22,10 @@ from policy_sched.client.kube.rest.errors import collection_path, object_path
 from policy_sched.deploy.manifests import Contents, Options, contents, manifests
 from policy_sched.embedded.apiserver.security.rbac import Attributes, attributes_of
 from policy_sched.instance.app.cluster_instance import ClusterInstance
+from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
 from policy_sched.instance.observability.log import Record
 from policy_sched.instance.shadow.instance import ShadowOptions
+from policy_sched.profiles.models import CUSTOM_RESOURCES, definition_of
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.embedded.apiserver.security.guarded import guarded
 from tests.embedded.apiserver.world import World
@@ -132,7 +134,9 @@ async def _run(
             records: list[Record] = []
             shadow = None if options.shadow is None else ShadowOptions(options.shadow)
             policies = PolicyFiles(str(config), chosen)
-            instance = connected(policies, str(kubeconfig), 0, records.append, shadow)
+            given = str(kubeconfig), 0, records.append, shadow
+            objects = options.policy_objects
+            instance = await asyncio.to_thread(connected, policies, *given, objects=objects)
             watches = [] if instance.elector is None else [instance.elector.watch]
             for item in (*instance.informers.reflectors, *watches):
                 item._streaming = False  # as before Kubernetes 1.34: a list, and then a watch
@@ -347,6 +351,53 @@ def test_definitions_of_inputs_are_watched_by_their_names(tmp_path: Path) -> Non
     asked = {(item.name, item.verb) for item in run.asked if "definitions" in item.resource}
     name = f"quotas.{test_inputs.GROUP}"
     assert asked in ({(name, "list"), (name, "watch")}, {(name, "watch")})  # by the server
+
+
+async def _rolled_out(world: World, instance: ClusterInstance, _proxy: Recording) -> None:
+    """Make the scheduler roll a policy that is an object out, and promote it on request."""
+    await _until(lambda: instance.ready and instance.leads)
+    await _apply(world, map(definition_of, CUSTOM_RESOURCES))
+    running, version = RunLoop(instance, lambda: None, LONGEST_SLEEP), "policysched.dev/v1alpha1"
+    objects, rollouts = instance.policy_objects, instance.rollout_objects
+    assert objects is not None
+    assert rollouts is not None
+
+    async def applied(plural: str, kind: str, name: str, spec: Plain) -> None:
+        thing = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        path = f"/apis/{version}/{plural}"
+        status, answer = await world.ask("POST", path, thing, token=MASTER)
+        assert status == 201, answer
+
+    async def shown(name: str, value: str) -> Plain:
+        while True:
+            path = f"/apis/{version}/rollouts/careful"
+            status: Plain = (await world.ask("GET", path, token=MASTER))[1].get("status", {})
+            if status.get(name, "").startswith(value):
+                return status
+            await asyncio.sleep(0.05)
+
+    await applied("rollouts", "Rollout", "careful", {"steps": [{"audit": {"for": "10h"}}]})
+    rules = {"profiles": ["policy-sched"], "filter": [{"expression": "true"}]}
+    await applied("policies", "Policy", "only", rules)
+    await _until(lambda: bool(objects.given() and rollouts.given()))
+    await running.reload("object")
+    candidate = (await shown("phase", "Progressing"))["candidate"]
+    patch = {"metadata": {"annotations": {"policysched.dev/promote": candidate}}}
+    path, merge = f"/apis/{version}/rollouts/careful", "application/merge-patch+json"
+    status, _ = await world.ask("PATCH", path, patch, token=MASTER, type=merge)
+    assert status == 200
+    await shown("phase", "Promoted")
+
+
+def test_a_rollout_that_is_an_object_needs_no_more_than_is_printed(tmp_path: Path) -> None:
+    """Both kinds are listed and watched; their status alone is written."""
+    options = Options(namespace="sched", policy_objects="")
+    run = asyncio.run(_run(tmp_path, options, _rolled_out))
+    assert not [record for record in run.records if "forbidden" in str(record)]
+    ours = {(r, verb) for group, r, verb in run.rights if group == "policysched.dev"}
+    reads = {(plural, verb) for plural in ("policies", "rollouts") for verb in ("list", "watch")}
+    writes = {("policies/status", "patch"), ("rollouts/status", "update")}
+    assert reads | writes <= ours <= reads | writes | {("rollouts", "get")}
 
 
 def test_only_its_own_lease_can_be_changed(scheduled: Run) -> None:

@@ -13,6 +13,7 @@ from policy_sched.rollout import (
     State,
     StateError,
     advance,
+    answered_by,
     plan_of_object,
     promote,
     reconcile,
@@ -105,5 +106,11 @@ def test_a_request_is_about_one_candidate() -> None:
     assert requested({**promotion, ANNOTATIONS["abort"]: "new"}, state) == "abort"
     assert requested({ANNOTATIONS["promote"]: "old"}, state) is None
     assert requested({}, state) is None
+    both = {**promotion, ANNOTATIONS["abort"]: "new"}
+    assert requested(both, state, {"abort": "new"}) == "promote"
+    assert requested(both, state, {"abort": "new", "promote": "new"}) is None
+    again = {ANNOTATIONS["abort"]: "new/2"}
+    assert requested(again, state, {"abort": "new"}) == "abort"
+    assert answered_by({**again, ANNOTATIONS["promote"]: "old"}, state) == {"promote": "old"}
     ended, _ = promote(state, 7 * MINUTE)
     assert requested(promotion, ended) is None

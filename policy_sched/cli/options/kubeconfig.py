@@ -22,6 +22,7 @@ from policy_sched.client.kube.time import SECOND
 from policy_sched.errors import ClusterError
 from policy_sched.instance.app import (
     POLICY,
+    ROLLOUT,
     Candidacy,
     ClusterInstance,
     CustomRecord,
@@ -116,8 +117,9 @@ class PolicyObjectsFlags:
     Parameters
     ----------
     policy_objects
-        Read policies that are objects of the cluster, too, after those in files, and tell in their
-        status what becomes of them: all, or those that a label selector chooses (team=a).
+        Read policies and rollouts that are objects of the cluster, too, after those in files, and
+        tell in their status what becomes of them: all, or those that a label selector chooses
+        (team=a).
     """
 
     policy_objects: Annotated[
@@ -197,19 +199,21 @@ def _store_with_objects(
 
     Raises PolicyError for what is wrong with the files, ClusterError if nothing can be listed.
     """
-    records = asyncio.run(_listed(selector, access, environment))
-    found = sorted(map(policy_object, records), key=lambda given: given.name)
+    objects, rollouts = (
+        tuple(sorted(map(policy_object, records), key=lambda given: given.name))
+        for records in asyncio.run(_listed(selector, access, environment))
+    )
     with CompilerProcess(files) as compiler:
-        given = replace(files, objects=tuple(found))
+        given = replace(files, objects=objects, rollouts=rollouts)
         kept, compilation = first_compilation(given, compiler.compile)
     return PolicyStore(kept, environment.clocks.wall, compilation)
 
 
 async def _listed(
     selector: str, access: ClusterAccess, environment: ClientEnvironment
-) -> list[CustomRecord]:
+) -> tuple[list[CustomRecord], list[CustomRecord]]:
     async with Api(access, environment, READING) as api:
-        return await listed(api, POLICY, selector)
+        return await listed(api, POLICY, selector), await listed(api, ROLLOUT, selector)
 
 
 def _election(settings: LeaderElection, identity: str, environment: ClientEnvironment) -> Election:

@@ -222,6 +222,14 @@ class KubeClient:
             aside=True,
         )
 
+    async def replace_status(self, selection: rest.Selection, whole: Plain) -> bytes:
+        """Replace the status of an object of the version that is stated; return the object.
+
+        Raises ClusterError; with code 409 if the object has changed.
+        """
+        path = selection.object_path("", whole["metadata"]["name"], "status")
+        return await self._api.request("PUT", path, whole, check=self._check_lead, aside=True)
+
     def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Send a request about an object; ``done`` is called with the response.
 

@@ -20,6 +20,7 @@ from policy_sched.instance.app.gc_tuning import (
 )
 from policy_sched.instance.app.instance import (
     POLICY as POLICY,
+    ROLLOUT as ROLLOUT,
     SHARE as SHARE,
     Instance as Instance,
     Sources as Sources,

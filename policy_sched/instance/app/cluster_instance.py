@@ -32,9 +32,9 @@ from policy_sched.errors import ClusterError, PolicyError
 from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.input_schemas import WatchedDefinitions
-from policy_sched.instance.app.instance import Instance
+from policy_sched.instance.app.instance import ROLLOUT, Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
-from policy_sched.instance.app.policy_objects import CustomRecord, Records
+from policy_sched.instance.app.policy_objects import CustomRecord, Records, with_status
 from policy_sched.instance.app.polled_inputs import PollFailed
 from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import healthz
@@ -532,6 +532,9 @@ class ClusterInstance(Instance):
                 if self.policy_objects is not None:
                     self.policy_objects.sleep = self.api.environment.sleep
                     beside.append(self.policy_objects.run())
+                if self.rollout_objects is not None:
+                    self.rollout_objects.sleep = self.api.environment.sleep
+                    beside.append(self.rollout_objects.run())
             for work in (self.informers.run(), *beside, *others):
                 tasks.create_task(work)
 
@@ -559,6 +562,17 @@ class ClusterInstance(Instance):
     async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
         """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
         await self.client.patch_status(selection_of(kind), "", name, status)
+
+    async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
+        """Replace the status of an object of ours if it is unchanged. Raises ClusterError."""
+        kind = record.api_version, record.kind
+        body = await self.client.replace_status(selection_of(kind), with_status(record, status))
+        return rest.Decoding(kind, CustomRecord).object(body)
+
+    async def read_rollout(self, name: str) -> CustomRecord:
+        """Return a Rollout as it is now. Raises ClusterError."""
+        body = await self.api.get(selection_of(ROLLOUT).object_path("", name))
+        return rest.Decoding(ROLLOUT, CustomRecord).object(body)
 
     async def _write_status(self, patch: StatusPatch) -> None:
         """Write what a quota publishes. Raises ClusterError."""

@@ -18,8 +18,13 @@ from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.instance.app import manifest_sync
 from policy_sched.instance.app.cache_debugger import Seen
-from policy_sched.instance.app.instance import POLICY, Instance, Sources
-from policy_sched.instance.app.policy_objects import CustomRecord, Records, policy_object
+from policy_sched.instance.app.instance import POLICY, ROLLOUT, Instance, Sources
+from policy_sched.instance.app.policy_objects import (
+    CustomRecord,
+    Records,
+    policy_object,
+    with_status,
+)
 from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import (
     ERROR,
@@ -333,6 +338,8 @@ class EmbeddedInstance(Instance):
         beside = [self.polls.run(), self.published.run(), self.evictions.run()]
         if self.policy_objects is not None:
             beside.append(self.policy_objects.run())
+        if self.rollout_objects is not None:
+            beside.append(self.rollout_objects.run())
         return beside
 
     def observe(self, kind: Kind, selector: str, changed: Callable[[], None]) -> Records:
@@ -345,6 +352,14 @@ class EmbeddedInstance(Instance):
         """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
         key = Key((_group(kind), kind[1]), "", name)
         self.cluster.store.patch(key, {"status": status}, subresource="status")
+
+    async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
+        """Replace the status of an object of ours if it is unchanged. Raises ClusterError."""
+        return _record(self.cluster.store.update(with_status(record, status), "status"))
+
+    async def read_rollout(self, name: str) -> CustomRecord:
+        """Return a Rollout as it is now. Raises ClusterError."""
+        return _record(self.cluster.store.get((_group(ROLLOUT), ROLLOUT[1]), "", name))
 
     async def _write_status(self, patch: StatusPatch) -> None:
         """Write what a quota publishes. Raises ClusterError."""
@@ -430,6 +445,12 @@ def records_of(cluster: EmbeddedCluster, kind: Kind, selector: str) -> list[Cust
     return [record for record in read if isinstance(record, CustomRecord)]
 
 
+def _record(stored: Stored) -> CustomRecord:
+    record = decode_json(stored.raw, CustomRecord)
+    assert isinstance(record, CustomRecord), "the store has checked it"
+    return record
+
+
 def _loaded_with_objects(
     sources: Sources,
     contents: manifest_sync.ManifestContents,
@@ -441,9 +462,12 @@ def _loaded_with_objects(
     if _errors(contents.problems):
         return _loaded(sources.policies, contents, cluster.store.now)
     manifests.apply(contents, cluster)
-    records = records_of(cluster, POLICY, sources.policy_objects or "")
-    objects = sorted(map(policy_object, records), key=lambda given: given.name)
-    files = replace(sources.policies, objects=tuple(objects))
+    selector = sources.policy_objects or ""
+    objects, rollouts = (
+        tuple(sorted(map(policy_object, records), key=lambda given: given.name))
+        for records in (records_of(cluster, kind, selector) for kind in (POLICY, ROLLOUT))
+    )
+    files = replace(sources.policies, objects=objects, rollouts=rollouts)
     files, compilation = first_compilation(files, compiler)
     return PolicyStore(files, cluster.store.now, compilation)
 

@@ -37,16 +37,27 @@ from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.evictions import PolicyEvictions
 from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.input_schemas import InputSchemas
-from policy_sched.instance.app.policy_objects import PolicyCounts, PolicyObjects, Records
+from policy_sched.instance.app.policy_objects import (
+    CustomRecord,
+    PolicyCounts,
+    PolicyObjects,
+    Records,
+)
 from policy_sched.instance.app.polled_inputs import PolledInputs
 from policy_sched.instance.app.published_quotas import PublishedQuotas, StatusPatch
+from policy_sched.instance.app.rollout_objects import RolloutObjects
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import DEFAULT_SCHEDULER, ApiObject, Kind, Pod, PodInfo, QueueState
 from policy_sched.plugins.rules import Answer, inputs_of, kind_of_input
 from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_names
-from policy_sched.profiles.models import POLICY_API_VERSION, POLICY_KIND, KubeSchedulerConfiguration
+from policy_sched.profiles.models import (
+    POLICY_API_VERSION,
+    POLICY_KIND,
+    ROLLOUT_KIND,
+    KubeSchedulerConfiguration,
+)
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
 from policy_sched.rollout import RolloutControl
@@ -73,6 +84,7 @@ T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupDecision | None
 
 POLICY: Final[Kind] = (POLICY_API_VERSION, POLICY_KIND)
+ROLLOUT: Final[Kind] = (POLICY_API_VERSION, ROLLOUT_KIND)
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which the event loop runs other tasks."""
 LONG: Final = SECOND // 4
@@ -172,6 +184,8 @@ class Instance(ABC):
     """What is audited beside what decides; None until something is."""
     policy_objects: PolicyObjects | None = None
     """Policies that are objects of the cluster; None: only files are read."""
+    rollout_objects: RolloutObjects | None = None
+    """Rollouts that are objects of the cluster, beside the policies."""
     rolls_out = True
     """Whether a Rollout among the files says how changes come in force."""
     rollout: RolloutControl | None = None
@@ -373,7 +387,29 @@ class Instance(ABC):
         objects.loaded(store.files.objects)
         objects.records = self.observe(POLICY, selector, objects.changed.set)
         self.policy_objects = objects
+        if self.rolls_out:
+            self._follow_rollouts(selector, may_write)
         return objects
+
+    def _follow_rollouts(self, selector: str, may_write: Callable[[], bool]) -> None:
+        """Read rollouts that are objects, too."""
+
+        def told(name: str, error: str) -> None:
+            text = "Failed to write the status of a rollout"
+            self.log.write(observability.WARNING, text, rollout=name, error=error)
+
+        given = self.reloader.store.files.rollouts
+        rollouts = self.rollout_objects = RolloutObjects(self, may_write, told, self.now, given)
+        assert self.policy_objects is not None, "they are followed"
+        rollouts.records = self.observe(ROLLOUT, selector, self.policy_objects.changed.set)
+
+    @abstractmethod
+    async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
+        """Replace the status of an object of ours if it is unchanged. Raises ClusterError."""
+
+    @abstractmethod
+    async def read_rollout(self, name: str) -> CustomRecord:
+        """Return a Rollout as it is now. Raises ClusterError."""
 
     @abstractmethod
     def observe(self, kind: Kind, selector: str, changed: Callable[[], None]) -> Records:
@@ -452,11 +488,20 @@ class Instance(ABC):
 
             self.rollout = self.rollouts = Rollouts(self, self.rollout_storage)
 
-    def rollout_storage(self) -> RolloutStorage:
-        """Return where the state of rollouts is kept."""
+    def rollout_storage(self) -> RolloutStorage | None:
+        """Return where the state of rollouts is kept; None while that is not known."""
         # imported here: few schedulers have one
         from policy_sched.instance.app import rollout_storage as storage  # noqa: PLC0415
 
+        text, driven, objects = (
+            self.reloader.store.loaded.rollout,
+            self.rollouts,
+            self.rollout_objects,
+        )
+        if driven is not None and objects is not None and driven.uid:
+            if text is None or text.given is None:  # deleted, and its status with it
+                return storage.MemoryStorage()
+            return objects.storage(text.given, driven.uid, driven.report, driven.percent)
         if self.rollout_state is not None:
             return storage.FileStorage(self.rollout_state)
         return self._own_storage() or storage.MemoryStorage()
@@ -635,7 +680,8 @@ class Instance(ABC):
         No decision may be under way (`settled`).
         """
         self._take_answers()
-        steps = self.rolls_out and compilation.rollout is not None
+        held = self.rollouts is not None and self.rollouts.holds(compilation)
+        steps = self.rolls_out and (held or compilation.rollout is not None)
         reload = (self.reloader.stage if steps else self.reloader.commit)(compilation)
         reload = self._reloaded(reload, trigger)
         self._drive()

@@ -55,7 +55,15 @@ def policy_object(record: CustomRecord) -> PolicyObject:
     meta = {key: value for key, value in msgspec.to_builtins(record.metadata).items() if value}
     head = {"apiVersion": record.api_version, "kind": record.kind, "metadata": meta}
     raw = msgspec.json.encode({**head, "spec": record.spec})
-    return PolicyObject(record.metadata.name, raw, record.metadata.generation)
+    return PolicyObject(record.metadata.name, raw, record.metadata.generation, record.kind)
+
+
+def with_status(record: CustomRecord, status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with another status, as an update of the version that was read."""
+    meta = record.metadata
+    own = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
+    head = {"apiVersion": record.api_version, "kind": record.kind, "metadata": own}
+    return {**head, "spec": record.spec, "status": dict(status)}
 
 
 Objects = tuple[PolicyObject, ...]

@@ -82,12 +82,12 @@ def judgements(
         accepted = _accepted(own, others if refused else (), paths)
         plans = reload.policies.plans
         profiles = _profiles(plans, given.name) if old is not None else ()
-        warned = _in_words(own, paths)
+        warned = in_words(own, paths)
         if old != given and accepted.status == "True" and rollout is not None:
             stated = _rolled_out(given.name, rollout)
         else:
             stated = _in_force(accepted, warned, others if refused else (), plans, given, old)
-        shown = tuple(_problem(problem, paths) for problem in own[:MOST_PROBLEMS])
+        shown = tuple(problem_of(problem, paths) for problem in own[:MOST_PROBLEMS])
         digest = reload.policies.content_hash if profiles else ""
         result[given.name] = Judgement(accepted, stated, shown, profiles, digest, given.generation)
     return result
@@ -112,7 +112,7 @@ def _accepted(
     """Return whether an object has no error; ``others``: those that refused the set."""
     errors = [p for p in own if _is_error(p) or p.code == DUPLICATE]
     if errors:
-        return Statement("False", errors[0].code, _in_words(errors, paths))
+        return Statement("False", errors[0].code, in_words(errors, paths))
     if not own and any(problem.code == _TOO_COSTLY for problem in others):
         return Statement("Unknown", _TOO_COSTLY, _joined(others))
     return Statement("True", ACCEPTED, "the policy has no error")
@@ -166,7 +166,7 @@ def _joined(problems: Iterable[Diagnostic]) -> str:
     return _cut("; ".join(f"{p.file}:{p.line}:{p.column}: {p.message}" for p in problems))
 
 
-def _in_words(problems: Iterable[Diagnostic], paths: Mapping[Place, str]) -> str:
+def in_words(problems: Iterable[Diagnostic], paths: Mapping[Place, str]) -> str:
     """Return the problems of an object, each with its field and line."""
     return _cut("; ".join(f"{_path(p, paths)}, line {p.line}: {p.message}" for p in problems))
 
@@ -179,7 +179,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def _problem(problem: Diagnostic, paths: Mapping[Place, str]) -> Mapping[str, Any]:
+def problem_of(problem: Diagnostic, paths: Mapping[Place, str]) -> Mapping[str, Any]:
+    """Return a problem as a status shows it."""
     return {
         "code": problem.code,
         "severity": problem.severity.value,

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from policy_sched.errors import ClusterError
-from policy_sched.rollout import State, read_state
+from policy_sched.rollout import Action, State, read_state
 from policy_sched.source import write_file
 
 MOST: Final = 64 * 1024 * 1024
@@ -58,6 +58,10 @@ class RolloutStorage(Protocol):
     def most(self) -> int:
         """How many bytes it takes."""
 
+    @property
+    def remedy(self) -> str:
+        """What helps where a record is larger."""
+
     def size(self, text: str) -> int:
         """Return how many bytes a record takes there."""
 
@@ -67,8 +71,21 @@ class RolloutStorage(Protocol):
     def write(self, text: str, done: Done) -> None:
         """Write the record, now or later; ``done`` is called in either case."""
 
+    def requested(self, state: State) -> Action | None:
+        """Return what is asked of the candidate where the record is kept."""
 
-class MemoryStorage:
+
+class _Unasked:
+    """A storage in which nobody leaves requests."""
+
+    remedy = "use --rollout-state"
+
+    def requested(self, state: State) -> Action | None:  # noqa: ARG002 - of the protocol
+        """Return nothing."""
+        return None
+
+
+class MemoryStorage(_Unasked):
     """Forgets the record with the process."""
 
     most = MOST
@@ -90,7 +107,7 @@ class MemoryStorage:
         done("")
 
 
-class FileStorage:
+class FileStorage(_Unasked):
     """A file; it is replaced as a whole."""
 
     most = MOST
@@ -141,7 +158,7 @@ class AnnotatedLease(Protocol):
         """Write an annotation with the next renewal."""
 
 
-class LeaseStorage:
+class LeaseStorage(_Unasked):
     """An annotation of the lease, packed; whoever does not hold the lease cannot write it."""
 
     most = MOST_PACKED
@@ -151,24 +168,29 @@ class LeaseStorage:
 
     def size(self, text: str) -> int:
         """Return how many bytes a record takes there."""
-        return len(_packed(text))
+        return len(packed(text))
 
     def read(self) -> str | None:
         """Return the record, None if there is none. Raises ClusterError."""
-        packed = self._lease.annotation(ANNOTATION)
-        if not packed:
+        held = self._lease.annotation(ANNOTATION)
+        if not held:
             return None
         try:
-            unpacking = zlib.decompressobj()
-            text = unpacking.decompress(base64.b64decode(packed, validate=True), MOST)
-            return text.decode()
+            return unpacked(held)
         except (ValueError, zlib.error) as error:
             raise ClusterError(f"annotation {ANNOTATION} of the lease: {error}") from None
 
     def write(self, text: str, done: Done) -> None:
         """Write the record with the next renewal of the lease."""
-        self._lease.annotate(ANNOTATION, _packed(text), done)
+        self._lease.annotate(ANNOTATION, packed(text), done)
 
 
-def _packed(text: str) -> str:
+def packed(text: str) -> str:
+    """Return a text so that it takes little room in an object."""
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(held: str) -> str:
+    """Return what was packed. Raises ValueError or zlib.error."""
+    unpacking = zlib.decompressobj()
+    return unpacking.decompress(base64.b64decode(held, validate=True), MOST).decode()

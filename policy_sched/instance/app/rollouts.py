@@ -109,10 +109,11 @@ class Sides:
 class Rollouts:
     """Drives the rollouts of one instance.
 
-    ``storage`` returns where the record is kept; it is asked for once.
+    ``storage`` returns where the record is kept, None while that is not known; it is asked for
+    once, and again when an object drives, or another one.
     """
 
-    def __init__(self, instance: RolledOut, storage: Callable[[], RolloutStorage]) -> None:
+    def __init__(self, instance: RolledOut, storage: Callable[[], RolloutStorage | None]) -> None:
         self._instance = instance
         self._open = storage
         self._storage: RolloutStorage | None = None
@@ -123,6 +124,8 @@ class Rollouts:
         self.settled = False
         """Whether the sets are those of the record; no pod is decided before."""
         self._stable, self._candidate = rollout.Counts(), rollout.Counts()
+        self.uid = ""
+        """The uid of the object that drives, or drove before it was deleted."""
         self._restoring = self._writing = False
         self._pending: tuple[rollout.State | None, tuple[rollout.Effect, ...]] | None = None
         self._recorded: dict[str, str] | None = None
@@ -158,9 +161,31 @@ class Rollouts:
         """Take note of a reload: there may be another candidate, another plan, or none."""
         if self._restoring or reload.result is ReloadResult.REFUSED:
             return
-        loaded = self._instance.reloader.store.loaded
-        self.plan = None if loaded.rollout is None else rollout.plan_of(loaded.rollout.checked())
+        self._take_plan()
         self._reconcile_due, self._due = True, 0
+
+    def _take_plan(self) -> None:
+        """Take the plan of what was loaded; an object with errors leaves the one that it had."""
+        given = self._instance.reloader.store.loaded.rollout
+        if given is None:
+            self.plan = None
+            if self.uid:  # the record went with the object
+                self._storage = self._recorded = None
+            return
+        if given.uid != self.uid:
+            self.uid, self.plan = given.uid, None
+            self._storage = self._recorded = None
+        checked = given.checked()
+        if checked is not None:
+            self.plan = rollout.plan_of(checked, given.uid)
+
+    def holds(self, compilation: Compilation) -> bool:
+        """Whether a set stays out of force although its Rollout, an object, was deleted."""
+        state, staged = self.state, self._instance.reloader.store.staged
+        refused = state is not None and state.phase in {Phase.PROGRESSING, Phase.ABORTED}
+        candidates = {state.candidate} if state is not None and refused else set()
+        candidates |= set() if staged is None else {staged.content_hash}
+        return self.uid != "" and compilation.content_hash in candidates
 
     def request(self, action: rollout.Action, candidate: str, who: str) -> str:
         """Promote or abort a candidate; return why that cannot be, or nothing.
@@ -195,14 +220,29 @@ class Rollouts:
         elif self._asked:
             self._answer(now)
         elif self.progressing:
-            self._advance(now)
+            self._look_for_requests(self._storage)
+            if self._asked:
+                self._answer(now)
+            elif self.plan is not None:
+                self._advance(now)
+            else:  # an object that has had errors since this process began
+                self._due = now + EVERY
+
+    def _look_for_requests(self, storage: RolloutStorage | None) -> None:
+        """Take what the annotations of the object ask for."""
+        action = None if storage is None or self.state is None else storage.requested(self.state)
+        if action is not None:
+            self._asked.append((action, f"annotation {rollout.ANNOTATIONS[action]}"))
 
     # The state.
 
     def _begin(self) -> None:
         """Read the record, and put in force what it says; from then on pods are decided."""
+        self._take_plan()
+        self._storage = self._storage or self._open()
         if self._storage is None:
-            self._storage = self._open()
+            self._due = self._instance.now() + EVERY // 10
+            return
         try:
             text = self._storage.read()
             record = None if text is None else read_record(text)
@@ -222,7 +262,6 @@ class Rollouts:
         if record is not None and other and not self._restore(record):
             self._due = self._instance.now() + EVERY
             return
-        self.plan = None if loaded.rollout is None else rollout.plan_of(loaded.rollout.checked())
         self.settled = self._reconcile_due = True
 
     def _restore(self, record: Record) -> bool:
@@ -248,8 +287,14 @@ class Rollouts:
 
     def _reconcile(self, now: int) -> None:
         """Find out what holds for the sets that there are now."""
-        self._reconcile_due = False
         store, plan = self._instance.reloader.store, self.plan
+        if plan is None and self.uid and store.staged is not None:
+            self._reconcile_due = False
+            self._hold(now)
+            return
+        if self._storage is None and not self._reopen(now):
+            return
+        self._reconcile_due = False
         stable = store.current.content_hash
         candidate = store.loaded.content_hash
         if plan is None:  # the Rollout is gone: what it would have brought is in force
@@ -262,6 +307,32 @@ class Rollouts:
         ):
             self._instance.drop_candidate()  # it was aborted before
         self._carry_out(*found, now=now)
+
+    def _hold(self, now: int) -> None:
+        """Leave the stable set in force: the object was deleted, or has had errors all along."""
+        store = self._instance.reloader.store
+        if store.loaded.rollout is not None or store.staged is None:
+            return
+        if self.state is not None and not self.progressing:
+            self._instance.drop_candidate()
+            return
+        sets = store.current.content_hash, store.staged.content_hash
+        state = self.state or rollout.State(self.uid, "", *sets, began=now, seen=now)
+        message = "the Rollout was deleted before its candidate was promoted"
+        self.state, _ = rollout.abort(state, now, "RolloutDeleted", message)
+        self._end("RolloutAborted", "Aborted the rollout", message, "Warning")
+
+    def _reopen(self, now: int) -> bool:
+        """Keep the record elsewhere from now on: another Rollout drives."""
+        self._storage, self._recorded = self._open(), None
+        if self._storage is None:
+            self._due = now + EVERY // 10
+            return False
+        try:
+            self._storage.read()  # what is written next replaces it
+        except (ClusterError, StateError) as error:
+            self._warn("The state of the rollout is refused", str(error))
+        return True
 
     def _last_plan(self) -> rollout.Plan | None:
         return None if self.state is None else rollout.Plan("", self.state.rollout, ())
@@ -308,7 +379,7 @@ class Rollouts:
         assert storage is not None, "the record was read"
         text = Record(state, sources).text()
         if (size := storage.size(text)) > storage.most:
-            self._refuse_size(size, storage.most)
+            self._refuse_size(size, storage)
             return
         self._writing = True
 
@@ -335,10 +406,10 @@ class Rollouts:
         force = store.staged if promoted and store.staged is not None else store.current
         return dict(force.sources)
 
-    def _refuse_size(self, size: int, most: int) -> None:
+    def _refuse_size(self, size: int, storage: RolloutStorage) -> None:
         text = "The rollout is refused: its state would be lost with the leader"
-        what = f"the policies in force take {size} bytes there, the limit is {most}"
-        self._warn(text, f"{what}; use --rollout-state")
+        what = f"the policies in force take {size} bytes there, the limit is {storage.most}"
+        self._warn(text, f"{what}; {storage.remedy}")
         self.state = None
         self._instance.drop_candidate()
 
@@ -453,6 +524,15 @@ class Rollouts:
             counts.waited(waited / SECOND)
 
     # What is told.
+
+    def percent(self) -> int:
+        """Return how many pods in a hundred the candidate decides, once the state is enacted."""
+        plan, state = self.plan, self.state
+        if state is not None and state.phase is Phase.PROMOTED:
+            return 100
+        if plan is None or state is None or state.phase is not Phase.PROGRESSING:
+            return 0
+        return plan.steps[state.step].percent
 
     def report(self) -> rollout.RolloutReport | None:
         """Return where the rollout is; None where nothing was ever rolled out."""

@@ -210,14 +210,16 @@ class RunLoop:
 
     async def _watch_objects(self, objects: PolicyObjects) -> None:
         """Reload when policies that are objects have changed, until cancelled."""
-        judged: tuple[PolicyObject, ...] | None = None
+        judged: tuple[tuple[PolicyObject, ...], ...] | None = None
         while True:
             await objects.changed.wait()
             await asyncio.sleep(TOGETHER)
             objects.changed.clear()
-            if objects.given() != judged:
+            rollouts = self.instance.rollout_objects
+            if (objects.given(), () if rollouts is None else rollouts.given()) != judged:
                 await self.reload("object")
-                judged = self.instance.reloader.store.files.objects
+                files = self.instance.reloader.store.files
+                judged = files.objects, files.rollouts
 
     async def _again(self, trigger: str) -> None:
         """Read all files again, changed or not."""
@@ -230,12 +232,17 @@ class RunLoop:
             store, objects = self.instance.reloader.store, self.instance.policy_objects
             if objects is not None:
                 store.files = replace(store.files, objects=objects.given())
+            rollouts = self.instance.rollout_objects
+            if rollouts is not None:
+                store.files = replace(store.files, rollouts=rollouts.given())
             compiled = await asyncio.to_thread(store.prepare)
             compilation = await self.instance.readied(compiled)
             await self.instance.settled()
             reload = self.instance.reload(compilation, trigger)
             if objects is not None:
                 objects.judge(store.files.objects, compiled.paths, reload)
+            if rollouts is not None:
+                rollouts.judge(store.files.rollouts, store.loaded.rollout)
         self._wake()
         return reload
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from policy_sched.profiles.models.policy_status import BY_TYPE, StatusCondition
+from policy_sched.profiles.models.policy_status import BY_TYPE, StatusCondition, StatusProblem
 from policy_sched.profiles.models.types import Document, Many
 
 
@@ -34,6 +34,8 @@ class RolloutStatus(Document):
     """Progressing, Promoted, Aborted or Replaced."""
     step: str = ""
     """The step, such as 2/3."""
+    percent: int = 0
+    """How many in a hundred the candidate decides: none in an audit, all once it is promoted."""
     stable: str = ""
     """The hash of the policies in force when the rollout began."""
     candidate: str = ""
@@ -41,8 +43,14 @@ class RolloutStatus(Document):
     message: str = ""
     """Why it ended, or what keeps the step from ending."""
     conditions: Annotated[Many[StatusCondition], Field(json_schema_extra=BY_TYPE)] = ()
-    """Promoted and Aborted; both are False while it goes on."""
+    """Accepted: the rollout has no error. Promoted and Aborted: both are False while it goes on."""
+    problems: Many[StatusProblem] = ()
+    """The problems of the rollout; while it has some, changes wait."""
     differences: Many[RolloutDifference] = ()
     """The last differences between both sides."""
     state: dict[str, Any] = Field(default_factory=dict)
     """What a new leader goes on from: the step, since when, and what was counted."""
+    policies: str = ""
+    """The texts of the policies in force, packed, of which a new leader makes them again."""
+    answered: dict[str, str] = Field(default_factory=dict)
+    """The requests, as the annotations state them, that are done or about another candidate."""

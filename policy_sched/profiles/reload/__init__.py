@@ -17,6 +17,7 @@ from policy_sched.profiles.reload.inputs import (
     PolicyFiles as PolicyFiles,
     RolloutText as RolloutText,
     alone as alone,
+    checked_rollout as checked_rollout,
     compiled_set as compiled_set,
     first_compilation as first_compilation,
     judged_alone as judged_alone,

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -37,14 +38,24 @@ TRIES: Final = 3
 
 
 class RolloutText(msgspec.Struct, frozen=True):
-    """A Rollout without problems: the text of its file, and which of its documents it is."""
+    """A Rollout: the text of its file, and which of its documents it is; or its object."""
 
     path: str
-    text: str
-    number: int
+    text: str = ""
+    number: int = 0
+    given: load.PolicyObject | None = None
 
-    def checked(self) -> CheckedRollout:
-        """Return it with its rules compiled."""
+    @property
+    def uid(self) -> str:
+        """The uid of the object; of a file's document there is none."""
+        if self.given is None:
+            return ""
+        return str(msgspec.json.decode(self.given.raw)["metadata"].get("uid") or self.given.name)
+
+    def checked(self) -> CheckedRollout | None:
+        """Return it with its rules compiled; None for an object with errors."""
+        if self.given is not None:
+            return checked_rollout(self.given)[0]
         from policy_sched.profiles.check import check_rollout  # noqa: PLC0415 - for rollouts alone
 
         file = load.load(SourceFile(self.path, self.text), load.Kinds.POLICIES)
@@ -97,6 +108,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     """Policies that are objects of the cluster; policies in files come first."""
     rollout: str | None = None
     """A file with a Rollout; there may be one among the policies instead."""
+    rollouts: tuple[load.PolicyObject, ...] = ()
+    """Rollouts that are objects, in order of name: the first one counts if no file has one."""
     keeps_texts: bool = False
     """Whether the texts of the files are kept, for a rollout that may come later."""
 
@@ -215,6 +228,12 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     def _read_rollout(self) -> tuple[RolloutText | None, list[Diagnostic]]:
         """Return the Rollout, of which there is one at most, and its problems."""
         documents = load.rollouts_of((*self.policies, *self._rollout_paths))
+        if not documents and self.rollouts:
+            # An object with errors holds changes back, and keeps no set from being read.
+            given = self.rollouts[0]
+            found = checked_rollout(given)[1]
+            told = [dataclasses.replace(p, severity=Severity.WARNING) for p in found]
+            return RolloutText(given.file, given=given), told
         if not documents:
             code, message = models.MISSING_KEY, "there is no Rollout in this file"
             return None, [Diagnostic(path, 1, 1, code, message) for path in self._rollout_paths]
@@ -261,7 +280,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
             paths = tuple(inside(path) for path in self.policies)
             present = tuple(path for path in paths if Path(path).exists())
             files = replace(self, config=config, policies=present, rollout=None)
-            files = replace(files, objects=objects)
+            files = replace(files, objects=objects, rollouts=())
             return replace(files.compile(), rollout=None, sources=sources)
 
     def _with_gates(self, config: load.LoadedConfig) -> tuple[load.LoadedConfig, list[Diagnostic]]:
@@ -315,6 +334,20 @@ def _errors_of_object(given: load.PolicyObject) -> tuple[Diagnostic, ...]:
     """Return the errors of the rules of an object that no profile enables; kept, as it is read."""
     policy = load.read_object(given).policy
     return () if policy is None else tuple(_rule_problems((policy,)))
+
+
+@lru_cache(maxsize=64)
+def checked_rollout(
+    given: load.PolicyObject,
+) -> tuple[CheckedRollout | None, tuple[Diagnostic, ...]]:
+    """Return a Rollout that is an object with its rules compiled, or None with its problems."""
+    from policy_sched.profiles.check import check_rollout  # noqa: PLC0415 - for rollouts alone
+
+    read = load.read_object(given)
+    if read.marked is None:
+        return None, read.problems
+    checked, problems = check_rollout(read.marked)
+    return checked, tuple(problems)
 
 
 def _read_config(

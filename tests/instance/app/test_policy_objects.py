@@ -24,7 +24,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.instance.app import policy_objects
 from policy_sched.instance.app.cluster_instance import Candidacy, ClusterInstance
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources, records_of
-from policy_sched.instance.app.instance import POLICY
+from policy_sched.instance.app.instance import POLICY, ROLLOUT
 from policy_sched.instance.app.policy_objects import policy_object
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
 from policy_sched.model import ObjectMeta
@@ -79,7 +79,9 @@ async def scheduler(
         election = Election(name, CLOCKS, Random(name), PATIENT)
         candidacy = Candidacy(election, once, "kube-system", "policy-sched")
     objects = tuple(map(policy_object, records_of(world.cluster, POLICY, selector)))
-    given, compilation = first_compilation(PolicyFiles(objects=objects, **files))
+    rollouts = tuple(map(policy_object, records_of(world.cluster, ROLLOUT, selector)))
+    files = {"objects": objects, "rollouts": rollouts, **files}
+    given, compilation = first_compilation(PolicyFiles(**files))
     store = PolicyStore(given, time.time_ns, compilation)
     api = Api(access, environment, Settings(qps=0))
     instance = ClusterInstance(store, api, candidacy, world.records.append, watching=WATCHING)
@@ -431,6 +433,10 @@ def test_a_scheduler_asks_only_for_what_its_account_may() -> None:
         served(world, policy("mine", filter=FILTER))
         async with world.served(), scheduler(world):
             await until(lambda: conditions(world, "mine") == IN_FORCE)
-        assert asked == {("GET", "policies"), ("PATCH", "policies/mine/status")}
+        assert asked == {
+            ("GET", "policies"),
+            ("GET", "rollouts"),
+            ("PATCH", "policies/mine/status"),
+        }
 
     acted(play)

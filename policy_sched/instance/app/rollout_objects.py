@@ -1,0 +1,299 @@
+"""Rollouts that are objects of the cluster: which there are, and what their status says.
+
+Theory of operation. The first one by name drives, unless a file has a Rollout. Its status is where
+the record of the rollout is kept: it is replaced as it was read or written last, or not at all, so
+of two schedulers that believe to lead the second one is refused. A conflict in which the record is
+the same (a spec, an annotation, or what is said of problems has changed) is tried again. The leader
+writes whether each object is accepted; a standby writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, Protocol
+
+from policy_sched import rollout
+from policy_sched.client.apimachinery import ApiError, is_gone, timestamp
+from policy_sched.errors import ClusterError, Diagnostic
+from policy_sched.instance.app.policy_objects import LOOK, CustomRecord, Records, policy_object
+from policy_sched.instance.app.policy_status import (
+    ACCEPTED,
+    MOST_PROBLEMS,
+    Statement,
+    in_words,
+    problem_of,
+)
+from policy_sched.instance.app.rollout_storage import (
+    CHANGED,
+    Done,
+    Record,
+    packed,
+    read_record,
+    unpacked,
+)
+from policy_sched.profiles.load import PolicyObject, paths_of
+from policy_sched.profiles.models import DUPLICATE
+from policy_sched.profiles.reload import RolloutText, checked_rollout
+
+CONFLICT: Final = 409
+TRIES: Final = 4
+"""How often a status is written whose object others change, but for the record."""
+MOST_PACKED: Final = 512 * 1024
+"""Bytes of the texts in force, packed; an object may have 1.5 MiB."""
+AGAIN: Final = 10 * 10**9
+"""Nanoseconds after which a status is written again that could not be."""
+DELETED: Final = "the Rollout was deleted"
+
+
+class StatusWriter(Protocol):
+    """What writes and reads objects of kind Rollout."""
+
+    async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
+        """Replace the status of an object if it is unchanged. Raises ClusterError."""
+
+    async def read_rollout(self, name: str) -> CustomRecord:
+        """Return an object as it is now. Raises ClusterError."""
+
+
+class StatusStorage:
+    """The record of a rollout in the status of its object."""
+
+    most, remedy = MOST_PACKED, "select fewer policies"
+
+    def __init__(
+        self,
+        find: Callable[[], CustomRecord | None],
+        writer: StatusWriter,
+        report: Callable[[], rollout.RolloutReport | None],
+        percent: Callable[[], int],
+    ) -> None:
+        self._find = find
+        self._writer = writer
+        self._report = report
+        self._percent = percent
+        self._own: CustomRecord | None = None
+        """The object as it was read or written last."""
+        self._pending: tuple[Record, Done] | None = None
+
+    def size(self, text: str) -> int:
+        """Return how many bytes a record takes there."""
+        return len(packed(json.dumps(read_record(text).sources)))
+
+    def read(self) -> str | None:
+        """Return the record, None if the status has none. Raises StateError."""
+        self._own = self._own or self._find()
+        state, policies = _record_of(self._own)
+        if state is None and not policies:
+            return None
+        try:
+            sources = json.loads(unpacked(policies)) if policies else {}
+            return Record(rollout.read_state(state) if state else None, sources).text()
+        except (ValueError, zlib.error, AttributeError) as error:
+            raise rollout.StateError(f"status.policies: {error}") from None
+
+    def write(self, text: str, done: Done) -> None:
+        """Have the record written soon."""
+        self._pending = read_record(text), done
+
+    async def flush(self) -> None:
+        """Write what is to be written."""
+        if self._pending is None:
+            return
+        (record, done), self._pending = self._pending, None
+        try:
+            done(await self._replaced(record))
+        except ClusterError as error:
+            done(DELETED if is_gone(error) else str(error))
+
+    async def _replaced(self, record: Record) -> str:
+        """Write a record; return why it cannot be, or nothing. Raises ClusterError."""
+        last = _record_of(self._own)
+        for _ in range(TRIES):
+            shown = self._find()
+            if shown is None:
+                return DELETED
+            base = shown if self._own is None or _record_of(shown) == last else self._own
+            try:
+                self._own = await self._writer.replace_status(base, self._status(base, record))
+            except ApiError as error:
+                if error.code != CONFLICT or is_gone(error):
+                    raise
+                self._own = await self._writer.read_rollout(base.metadata.name)
+                if _record_of(self._own) != last:
+                    return CHANGED
+            else:
+                return ""
+        return "others change the object all the time"
+
+    def _status(self, base: CustomRecord, record: Record) -> dict[str, Any]:
+        """Return the status; what is said of problems stays."""
+        before = base.status if isinstance(base.status, dict) else {}
+        accepted = [one for one in before.get("conditions", ()) if one["type"] == ACCEPTED]
+        status: dict[str, Any] = {"observedGeneration": base.metadata.generation, "conditions": []}
+        state, report = record.state, self._report()
+        if state is not None and report is not None:
+            status = rollout.status_of(report, state, base.metadata.generation, self._percent())
+        status["conditions"] = [*accepted, *status["conditions"]]
+        status["problems"] = before.get("problems", [])
+        status["policies"] = packed(json.dumps(record.sources))
+        annotations = base.metadata.annotations
+        kept = {
+            action: value
+            for action, value in before.get("answered", {}).items()
+            if annotations.get(rollout.ANNOTATIONS[action]) == value
+        }
+        status["answered"] = kept | rollout.answered_by(annotations, state)
+        return status
+
+    def requested(self, state: rollout.State) -> rollout.Action | None:
+        """Return what the annotations of the object ask for now, if anything."""
+        shown = self._find()
+        own = None if self._own is None else self._own.status
+        answered = own.get("answered") if isinstance(own, dict) else None
+        if shown is None:
+            return None
+        return rollout.requested(shown.metadata.annotations, state, answered)
+
+
+def _record_of(shown: CustomRecord | None) -> tuple[str | None, str]:
+    """Return the state and the packed texts in the status of an object."""
+    status = shown.status if shown is not None and isinstance(shown.status, dict) else {}
+    state = status.get("state")
+    return (json.dumps(state, sort_keys=True) if state else None), status.get("policies") or ""
+
+
+class RolloutObjects:
+    """The Rollouts of a cluster that a scheduler reads as objects. ``run`` it as a task.
+
+    ``may_write`` returns whether this process leads; ``told`` gets the name and the error of a
+    write that failed.
+    """
+
+    def __init__(
+        self,
+        writer: StatusWriter,
+        may_write: Callable[[], bool],
+        told: Callable[[str, str], None],
+        now: Callable[[], int],
+        given: Iterable[PolicyObject] = (),
+    ) -> None:
+        self.records: Records = tuple
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self._writer = writer
+        self._may_write = may_write
+        self._told = told
+        self._now = now
+        self._given = {each.name: ("", each) for each in given}
+        self._judged: dict[str, tuple[Statement, list[Any], int]] = {}
+        self._failed: dict[str, int] = {}
+        self._storage: StatusStorage | None = None
+
+    def given(self) -> tuple[PolicyObject, ...]:
+        """Return the rollouts that there are, in order of name; annotations are no change."""
+        records = self.records()
+        if records is not None:
+            before, self._given = self._given, {}
+            for record in sorted(records, key=lambda each: each.metadata.name):
+                meta = record.metadata
+                same = f"{meta.uid}/{meta.generation}"
+                known = before.get(meta.name)
+                if known is None or known[0] != same:
+                    known = same, policy_object(record)
+                self._given[meta.name] = known
+        return tuple(known[1] for known in self._given.values())
+
+    def judge(self, objects: Iterable[PolicyObject], drives: RolloutText | None) -> None:
+        """Judge the objects; ``drives``: by which Rollout changes come in force."""
+        self._judged = {
+            given.name: (*_judgement(given, drives), given.generation) for given in objects
+        }
+
+    def storage(
+        self,
+        given: PolicyObject,
+        uid: str,
+        report: Callable[[], rollout.RolloutReport | None],
+        percent: Callable[[], int],
+    ) -> StatusStorage | None:
+        """Return where the record of an object is kept; None while the objects are not known."""
+        if self.records() is None:
+            return None
+
+        def find() -> CustomRecord | None:
+            named = (each for each in self.records() or () if each.metadata.name == given.name)
+            return next((each for each in named if each.metadata.uid in {uid, ""}), None)
+
+        self._storage = StatusStorage(find, self._writer, report, percent)
+        return self._storage
+
+    async def run(self) -> None:
+        """Write what changed, until cancelled."""
+        while True:
+            await self.sleep(LOOK)
+            await self.publish()
+
+    async def publish(self) -> None:
+        """Write what is due, once."""
+        if self._storage is not None:
+            await self._storage.flush()
+        for record in list(self.records() or ()):
+            name, now = record.metadata.name, self._now()
+            judged = self._judged.get(name)
+            if judged is None or self._failed.get(name, 0) > now or not self._may_write():
+                continue
+            shown = record.status if isinstance(record.status, dict) else {}
+            status = _with_judgement(shown, *judged, timestamp(now))
+            if status == shown:
+                continue
+            try:
+                await self._writer.replace_status(record, status)
+            except ClusterError as error:
+                if not is_gone(error) and not _conflicts(error):
+                    self._failed[name] = now + AGAIN
+                    self._told(name, str(error))
+
+
+def _conflicts(error: ClusterError) -> bool:
+    return isinstance(error, ApiError) and error.code == CONFLICT
+
+
+def _judgement(
+    given: PolicyObject, drives: RolloutText | None
+) -> tuple[Statement, list[dict[str, Any]]]:
+    """Return whether an object is accepted, and its problems."""
+    checked, problems = checked_rollout(given)
+    paths = paths_of((given,), problems)
+    shown = [dict(problem_of(problem, paths)) for problem in problems[:MOST_PROBLEMS]]
+    if checked is None:
+        stated = Statement("False", problems[0].code, in_words(problems, paths))
+    elif drives is not None and drives.path != given.file:
+        text = f"there is a Rollout in {drives.path} already; that one counts"
+        twice = Diagnostic(given.file, 1, 1, DUPLICATE, text, "delete one of them")
+        shown.append(dict(problem_of(twice, paths)))
+        stated = Statement("False", DUPLICATE, text)
+    else:
+        stated = Statement("True", ACCEPTED, "changes of policies come in force by it")
+    return stated, shown
+
+
+def _with_judgement(
+    shown: dict[str, Any], stated: Statement, problems: list[Any], generation: int, now: str
+) -> dict[str, Any]:
+    """Return a status with what is to be said of its object."""
+    conditions = shown.get("conditions", [])
+    before: dict[str, Any] = next((one for one in conditions if one["type"] == ACCEPTED), {})
+    same = before.get("status") == stated.status
+    accepted = {
+        "type": ACCEPTED,
+        "status": stated.status,
+        "reason": stated.reason,
+        "message": stated.message,
+        "lastTransitionTime": before.get("lastTransitionTime") if same else now,
+        "observedGeneration": generation,
+    }
+    others = [one for one in conditions if one["type"] != ACCEPTED]
+    said = {"observedGeneration": generation, "conditions": [accepted, *others]}
+    return {**shown, **said, "problems": problems}

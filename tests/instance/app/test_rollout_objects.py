@@ -1,0 +1,382 @@
+"""Rollouts as objects on a cluster: steps, requests, restarts, leaders, and what their status says.
+
+Pods may run on every node until a candidate is in force, which keeps them on node b.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from policy_sched.client.apimachinery.object import Key
+from policy_sched.instance.app.cluster_instance import ClusterInstance
+from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
+from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
+from policy_sched.profiles.models import CUSTOM_RESOURCES, definition_of
+from policy_sched.profiles.models.rollout_status import RolloutStatus
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.rollout import report_of_object
+from tests.profiles.policy_texts import write
+
+from .test_cluster_instance import World, acted, node, pod, until
+from .test_policy_objects import IN_FORCE, Plain, conditions, policy, scheduler
+
+KEY = ("policysched.dev", "Rollout")
+ANYWHERE = [{"expression": "true"}]
+ONLY_B = [{"expression": "node.name == 'b'", "message": "not b"}]
+NOWHERE = [{"expression": "false", "message": "nowhere"}]
+AUDIT = {"audit": {"decisions": 2, "for": "1s"}}
+CANARY = {"canary": {"percent": 50, "by": "Pod", "for": "1s"}}
+LONG = {"audit": {"decisions": 1, "for": "10h"}}
+PROMOTE, ABORT = "policysched.dev/promote", "policysched.dev/abort"
+names = (f"p{number}" for number in itertools.count())
+
+
+def rolled(name: str, *steps: Plain, **spec: Any) -> Plain:
+    """Return a Rollout."""
+    head = {"apiVersion": "policysched.dev/v1alpha1", "kind": "Rollout", "metadata": {"name": name}}
+    return {**head, "spec": {"steps": list(steps), **spec}}
+
+
+def served(world: World, *things: Plain) -> None:
+    """Serve both kinds, and put objects into the cluster."""
+    definitions = [definition_of(own) for own in CUSTOM_RESOURCES]
+    big = [node("a"), node("b")]
+    for each in big:  # pods come until a step has ended
+        each["status"]["allocatable"] |= {"pods": "1000", "cpu": "1000"}
+    world.apply(*definitions, *big, *things)
+
+
+def status(world: World, name: str = "careful") -> Plain:
+    """Return the status of a rollout as a client sees it."""
+    shown: Plain = world.cluster.store.get(KEY, "", name).data.get("status", {})
+    return shown
+
+
+def accepted(world: World, name: str = "careful") -> str:
+    """Return the reason of the condition Accepted, nothing while there is none."""
+    shown = {one["type"]: one["reason"] for one in status(world, name).get("conditions", ())}
+    return str(shown.get("Accepted", ""))
+
+
+def at(world: World, phase: str, step: str = "") -> bool:
+    """Return whether the rollout is there."""
+    shown = status(world)
+    return shown.get("phase") == phase and (not step or shown["step"] == step)
+
+
+async def flowing(world: World, phase: str, step: str = "") -> None:
+    """Apply a pod every now and then until the rollout is there."""
+    while not at(world, phase, step):
+        world.apply(pod(next(names), "1m"))
+        await asyncio.sleep(0.05)
+
+
+def annotated(world: World, key: str, value: str) -> None:
+    """Ask for something as `policy-sched rollout` does."""
+    patch = {"metadata": {"annotations": {key: value}}}
+    world.cluster.store.patch(Key(KEY, "", "careful"), patch)
+
+
+def in_force(instance: ClusterInstance) -> str:
+    """Return the hash of the set in force."""
+    return instance.reloader.store.current.content_hash
+
+
+async def begun(world: World, instance: ClusterInstance, rules: list[Plain] = ONLY_B) -> str:
+    """Change the policy once the rollout is at rest; return what is in force."""
+    await until(lambda: conditions(world, "mine") == IN_FORCE)
+    await until(lambda: status(world).get("policies"))
+    before = in_force(instance)
+    world.apply(policy("mine", filter=rules))
+    await until(lambda: at(world, "Progressing"))
+    return before
+
+
+def test_a_changed_object_passes_its_steps_and_is_promoted() -> None:
+    """Audit, canary, promoted; the status is what `rollout status` shows at each."""
+
+    async def play(world: World) -> None:
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", AUDIT, CANARY))
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            before = await begun(world, instance)
+            assert (status(world)["step"], status(world)["percent"]) == ("1/2", 0)
+            assert in_force(instance) == before
+            await until(lambda: conditions(world, "mine")[2:] == ("False", "RollingOut"))
+            await flowing(world, "Progressing", "2/2")
+            assert status(world)["percent"] == 50
+            assert in_force(instance) == before
+            await flowing(world, "Promoted")
+            await until(lambda: in_force(instance) == status(world)["candidate"])
+            await until(lambda: conditions(world, "mine") == IN_FORCE)
+            shown = world.cluster.store.get(KEY, "", "careful").data
+            assert report_of_object(shown).phase == "Promoted"
+            assert shown["status"]["percent"] == 100
+            RolloutStatus.model_validate(shown["status"], strict=False)
+            assert accepted(world) == "Accepted"
+            world.apply(pod("last"))
+            await until(lambda: "last" in world.bound())
+            assert world.bound()["last"] == "b"
+
+    acted(play)
+
+
+def test_a_rule_aborts_it() -> None:
+    """The stable set stays, and the figures are in the status."""
+
+    async def play(world: World) -> None:
+        rule = {"expression": "candidate.unschedulable > stable.unschedulable"}
+        careful = rolled("careful", LONG, abortWhen=[rule])
+        served(world, policy("mine", filter=ANYWHERE), careful)
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            before = await begun(world, instance, NOWHERE)
+            await flowing(world, "Aborted")
+            assert status(world)["state"]["figures"]["candidate.unschedulable"] == 1.0
+            await until(lambda: conditions(world, "mine")[3:] == ("RolloutAborted",))
+            assert in_force(instance) == before
+
+    acted(play)
+
+
+def test_an_annotation_is_a_request_and_is_done_once() -> None:
+    """For the candidate that it names; the same candidate, tried again, is not aborted again."""
+
+    async def play(world: World) -> None:
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            before = await begun(world, instance)
+            annotated(world, PROMOTE, "another")
+            candidate = status(world)["candidate"]
+            annotated(world, ABORT, candidate)
+            await until(lambda: at(world, "Aborted"))
+            assert status(world)["message"] == f"aborted in step 1 by annotation {ABORT}"
+            assert status(world)["answered"] == {"abort": candidate, "promote": "another"}
+            assert in_force(instance) == before
+            world.apply(policy("mine", filter=NOWHERE))
+            await until(lambda: at(world, "Progressing"))
+            world.apply(policy("mine", filter=ONLY_B))
+            await until(lambda: status(world)["candidate"] == candidate)
+            for _ in range(3):
+                await asyncio.sleep(0.5)
+                assert at(world, "Progressing")
+            annotated(world, PROMOTE, f"{candidate}/2")
+            await until(lambda: at(world, "Promoted"))
+            await until(lambda: in_force(instance) == candidate)
+
+    acted(play)
+
+
+def test_a_restart_and_another_leader_go_on_from_the_status() -> None:
+    """Also one that compiled only the changed objects: it puts in force what was."""
+
+    async def play(world: World) -> None:
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", AUDIT, LONG))
+        async with world.served():
+            async with scheduler(world, "one", keeps_texts=True) as one:
+                before = await begun(world, one)
+                await flowing(world, "Progressing", "2/2")
+                began = status(world)["state"]["began"]
+            async with scheduler(world, "two", keeps_texts=True) as two:
+                assert in_force(two) != before
+                await until(lambda: two.leads and two.rolled_out)
+                assert in_force(two) == before
+                assert (status(world)["step"], status(world)["state"]["began"]) == ("2/2", began)
+                async with scheduler(world, "three", keeps_texts=True) as three:
+                    await until(lambda: three.ready)
+                    annotated(world, PROMOTE, status(world)["candidate"])
+                    await until(lambda: at(world, "Promoted"))
+                    await until(lambda: in_force(two) == status(world)["candidate"])
+
+    acted(play)
+
+
+def test_a_stale_leader_writes_nothing_and_nothing_follows() -> None:
+    """Another one has written meanwhile: the write is refused, and the state is read again."""
+
+    async def play(world: World) -> None:
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            before = await begun(world, instance)
+            rollouts, objects = instance.rollouts, instance.rollout_objects
+            assert rollouts is not None
+            assert objects is not None
+            stored = world.cluster.store.get(KEY, "", "careful").data
+            mirror, stale = objects.records, list(objects.records() or ())
+            objects.records = lambda: stale
+            other = {**stored["status"]["state"], "phase": "Aborted", "message": "by another"}
+            shown = {**stored["status"], "phase": "Aborted", "state": other}
+            world.cluster.store.update({**stored, "status": shown}, "status")
+            assert rollouts.request("promote", "", "stale") == ""
+            instance.woken()
+            text = "it was changed by another scheduler meanwhile"
+            await until(lambda: any(line.get("error") == text for line in world.records))
+            objects.records = mirror
+            await until(lambda: rollouts.settled and rollouts.state and not rollouts.progressing)
+            assert rollouts.state is not None
+            assert rollouts.state.message == "by another"
+            assert status(world)["message"] != "promoted in step 1 by stale"
+            await until(lambda: instance.reloader.store.staged is None)
+            assert in_force(instance) == before
+
+    acted(play)
+
+
+def test_two_schedulers_without_an_election_promote_once() -> None:
+    """Of two that believe to lead, one writes; both end with the same set."""
+
+    async def play(world: World) -> None:
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
+        async with (
+            world.served(),
+            scheduler(world, keeps_texts=True) as one,
+            scheduler(world, keeps_texts=True) as two,
+        ):
+            before = await begun(world, one)
+            assert in_force(two) == before
+            candidate = status(world)["candidate"]
+            annotated(world, PROMOTE, candidate)
+            await until(lambda: at(world, "Promoted"))
+            await until(lambda: in_force(one) == in_force(two) == candidate)
+
+    acted(play)
+
+
+def test_a_rollout_that_is_deleted_leaves_the_stable_set_in_force() -> None:
+    """It is told; the next change is in force at once, and a new Rollout begins anew."""
+
+    async def play(world: World) -> None:
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            before = await begun(world, instance)
+            world.cluster.store.delete(Key(KEY, "", "careful"))
+            told = "the Rollout was deleted before its candidate was promoted"
+            await until(lambda: any(line.get("detail") == told for line in world.records))
+            await until(lambda: conditions(world, "mine")[3:] == ("RolloutAborted",))
+            world.apply(policy("broken", filter=[{"expression": "nothing"}]))
+            await until(lambda: conditions(world, "broken"))
+            world.cluster.store.delete(Key(("policysched.dev", "Policy"), "", "broken"))
+            await asyncio.sleep(0.5)
+            assert in_force(instance) == before
+            world.apply(rolled("careful", LONG))
+            await until(lambda: at(world, "Progressing"))
+            assert in_force(instance) == before
+            world.cluster.store.delete(Key(KEY, "", "careful"))
+            world.apply(policy("mine", filter=NOWHERE))
+            await until(lambda: conditions(world, "mine") == IN_FORCE)
+            assert in_force(instance) != before
+
+    acted(play)
+
+
+def test_a_broken_rollout_holds_changes_back_and_says_where_it_is_wrong() -> None:
+    """Also at a start; mended, it rolls out what has waited, and it can always be aborted."""
+
+    async def play(world: World) -> None:
+        wrong = rolled("careful", LONG, abortWhen=[{"expression": "candidate.erors > 0"}])
+        served(world, policy("mine", filter=ANYWHERE), wrong)
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            await until(lambda: accepted(world) == "PS102")
+            (problem,) = status(world)["problems"]
+            assert problem["path"] == "spec.abortWhen[0].expression"
+            await until(lambda: conditions(world, "mine") == IN_FORCE)
+            before = in_force(instance)
+            world.apply(policy("mine", filter=ONLY_B))
+            await until(lambda: conditions(world, "mine")[3:] == ("RollingOut",))
+            assert in_force(instance) == before
+            world.apply(rolled("careful", LONG))
+            await until(lambda: at(world, "Progressing") and accepted(world) == "Accepted")
+            assert status(world)["problems"] == []
+            assert in_force(instance) == before
+            state = status(world)["state"]["began"]
+            world.apply(wrong)
+            await until(lambda: accepted(world) == "PS102")
+            assert (status(world)["phase"], status(world)["state"]["began"]) == (
+                "Progressing",
+                state,
+            )
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            await until(lambda: instance.rolled_out and in_force(instance) == before)
+            annotated(world, ABORT, status(world)["candidate"])
+            await until(lambda: at(world, "Aborted"))
+            assert in_force(instance) == before
+
+    acted(play)
+
+
+def test_one_rollout_counts(tmp_path: Path) -> None:
+    """The first by name, or that of a file; the others say so."""
+    file = tmp_path / "rollout.yaml"
+    write(file, yaml.safe_dump(rolled("of-a-file", LONG)))
+
+    async def play(world: World) -> None:
+        served(world, rolled("careful", LONG), rolled("other", LONG))
+        async with world.served():
+            async with scheduler(world, keeps_texts=True):
+                await until(lambda: accepted(world, "other") == "PS708")
+                await until(lambda: accepted(world) == "Accepted")
+            async with scheduler(world, rollout=str(file), keeps_texts=True) as instance:
+                await until(lambda: accepted(world) == "PS708")
+                rollouts = instance.rollouts
+                assert rollouts is not None
+                assert (rollouts.plan and rollouts.plan.name, rollouts.uid) == ("of-a-file", "")
+
+    acted(play)
+
+
+def test_an_embedded_cluster_rolls_its_objects_out(tmp_path: Path) -> None:
+    """The object is among its manifests; the status goes through the store."""
+    things = [definition_of(own) for own in CUSTOM_RESOURCES]
+    things += [node("a"), node("b"), policy("mine", filter=ANYWHERE), rolled("careful", LONG)]
+    write(tmp_path / "all.yaml", yaml.safe_dump_all(things))
+    sources = Sources(PolicyFiles(keeps_texts=True), (str(tmp_path),), policy_objects="")
+    instance = EmbeddedInstance(sources, time.time_ns, lambda _: None)
+    store = instance.cluster.store
+
+    def shown() -> Plain:
+        found: Plain = store.get(KEY, "", "careful").data.get("status", {})
+        return found
+
+    async def play() -> None:
+        running = asyncio.create_task(RunLoop(instance, lambda: None, LONGEST_SLEEP).run())
+        async with asyncio.timeout(60):
+            await until(lambda: shown().get("policies"))
+            instance.cluster.apply(policy("mine", filter=ONLY_B))
+            await until(lambda: shown().get("phase") == "Progressing")
+            candidate = shown()["candidate"]
+            assert instance.reloader.store.current.content_hash != candidate
+            patch = {"metadata": {"annotations": {PROMOTE: candidate}}}
+            store.patch(Key(KEY, "", "careful"), patch)
+            await until(lambda: instance.reloader.store.current.content_hash == candidate)
+            assert shown()["phase"] == "Promoted"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    try:
+        asyncio.run(play())
+    finally:
+        instance.close()
+
+
+def test_a_scheduler_with_a_rollout_asks_only_for_what_its_account_may() -> None:
+    """It reads rollouts and updates their status, and nothing else of them."""
+
+    async def play(world: World) -> None:
+        asked: set[tuple[str, str]] = set()
+
+        async def note(method: str, path: str) -> None:
+            if "rollouts" in path:
+                asked.add((method, path.removeprefix("/apis/policysched.dev/v1alpha1/")))
+
+        world.before = note
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
+        async with world.served(), scheduler(world, keeps_texts=True) as instance:
+            await begun(world, instance)
+        got = {("GET", "rollouts"), ("PUT", "rollouts/careful/status")}
+        assert got <= asked <= got | {("GET", "rollouts/careful")}
+
+    acted(play)
