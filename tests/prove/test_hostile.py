@@ -62,6 +62,34 @@ def test_what_the_solver_cannot_do_is_told(tmp_path: Path) -> None:
     assert (verdict.answer, verdict.reason) == ("unknown", "the solver needs more time")
 
 
+def pigeons(count: int) -> str:
+    """Return the rule that so many labels do not all differ with one value less to have."""
+    labels = [f'node.labels[?"p{i}"].orValue("")' for i in range(count)]
+    holes = "[" + ", ".join(f'"h{i}"' for i in range(count - 1)) + "]"
+    housed = [f"{label} in {holes}" for label in labels]
+    apart = [f"{a} != {b}" for i, a in enumerate(labels) for b in labels[:i]]
+    return f"!({' && '.join((*housed, *apart))})"
+
+
+def test_exponential_conditions_are_told(tmp_path: Path) -> None:
+    """More pigeons than holes are proven while they are few; then the answer is its cost."""
+    assert verdicts(stated(tmp_path, pigeons(5)))[0].answer == "proven"
+    (verdict,) = verdicts(stated(tmp_path, pigeons(12)), 0.3)
+    assert (verdict.answer, verdict.reason) == ("unknown", "the solver needs more time")
+
+
+def test_conditions_that_double_are_refused_by_their_length(tmp_path: Path) -> None:
+    """Each choice has the one before it twice: what fits into a rule has an answer."""
+    rule = "pod.priority"
+    for i in range(7):
+        rule = f"({rule} > {i} ? {rule} : {i})"
+    assert verdicts(stated(tmp_path, f"{rule} >= 6"))[0].answer == "proven"
+    for i in range(3):
+        rule = f"({rule} > {i} ? {rule} : {i})"
+    with pytest.raises(PolicyError, match=r"the expression has \d+ bytes; the limit is 10240"):
+        verdicts(stated(tmp_path, f"{rule} >= 6"))
+
+
 def test_too_many_claims_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A document of 600 claims is a problem at its key, one of 10,000 at its first value beyond."""
     for count, problem in (
