@@ -1,10 +1,10 @@
 """Rollouts that are objects of the cluster: which there are, and what their status says.
 
-Theory of operation. The first one by name drives, unless a file has a Rollout. Its status is where
-the record of the rollout is kept: it is replaced as it was read or written last, or not at all, so
-of two schedulers that believe to lead the second one is refused. A conflict in which the record is
-the same (a spec, an annotation, or what is said of problems has changed) is tried again. The leader
-writes whether each object is accepted; a standby writes nothing.
+Theory of operation. The first sound one by name drives, unless a file has a Rollout. Its status is
+where the record of the rollout is kept: it is replaced as it was read or written last, or not at
+all, so of two schedulers that believe to lead the second one is refused. A conflict in which the
+record is the same (a spec, an annotation, or what is said of problems has changed) is tried again.
+The leader writes whether each object is accepted; a standby writes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from policy_sched.instance.app.rollout_storage import (
 )
 from policy_sched.profiles.load import PolicyObject, paths_of
 from policy_sched.profiles.models import DUPLICATE
-from policy_sched.profiles.reload import RolloutText, checked_rollout
+from policy_sched.profiles.reload import MOST_ROLLOUTS, RolloutText, checked_rollout
 
 CONFLICT: Final = 409
 TRIES: Final = 4
@@ -196,7 +196,8 @@ class RolloutObjects:
         records = self.records()
         if records is not None:
             before, self._given = self._given, {}
-            for record in sorted(records, key=lambda each: each.metadata.name):
+            in_order = sorted(records, key=lambda each: each.metadata.name)
+            for record in in_order[:MOST_ROLLOUTS]:
                 meta = record.metadata
                 same = f"{meta.uid}/{meta.generation}"
                 known = before.get(meta.name)

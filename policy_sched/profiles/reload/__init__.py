@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.profiles.reload.inputs import (
+    MOST_ROLLOUTS as MOST_ROLLOUTS,
     Compilation as Compilation,
     CompiledFiles as CompiledFiles,
     Config as Config,

@@ -33,6 +33,9 @@ Config = str | Mapping[str, Any] | None
 INPUT_NOT_THERE: Final = "PS807"
 """Code of a kind that the cluster has not, or that cannot be read."""
 
+MOST_ROLLOUTS: Final = 64
+"""Rollouts that are objects of which any is read: the first ones by name."""
+
 #: How often files that change while they are read are read again.
 TRIES: Final = 3
 
@@ -109,7 +112,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     rollout: str | None = None
     """A file with a Rollout; there may be one among the policies instead."""
     rollouts: tuple[load.PolicyObject, ...] = ()
-    """Rollouts that are objects, in order of name: the first one counts if no file has one."""
+    """Rollouts that are objects, by name: the first sound one counts, unless a file has one."""
     keeps_texts: bool = False
     """Whether the texts of the files are kept, for a rollout that may come later."""
 
@@ -230,8 +233,9 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         documents = load.rollouts_of((*self.policies, *self._rollout_paths))
         if not documents and self.rollouts:
             # An object with errors holds changes back, and keeps no set from being read.
-            given = self.rollouts[0]
-            found = checked_rollout(given)[1]
+            read = [(given, *checked_rollout(given)) for given in self.rollouts[:MOST_ROLLOUTS]]
+            given = next((given for given, checked, _ in read if checked), self.rollouts[0])
+            found = [problem for _, _, problems in read for problem in problems]
             told = [dataclasses.replace(p, severity=Severity.WARNING) for p in found]
             return RolloutText(given.file, given=given), told
         if not documents:
@@ -336,7 +340,7 @@ def _errors_of_object(given: load.PolicyObject) -> tuple[Diagnostic, ...]:
     return () if policy is None else tuple(_rule_problems((policy,)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=MOST_ROLLOUTS)
 def checked_rollout(
     given: load.PolicyObject,
 ) -> tuple[CheckedRollout | None, tuple[Diagnostic, ...]]:

@@ -309,16 +309,19 @@ def test_a_broken_rollout_holds_changes_back_and_says_where_it_is_wrong() -> Non
 
 
 def test_one_rollout_counts(tmp_path: Path) -> None:
-    """The first by name, or that of a file; the others say so."""
+    """The first sound one by name, or that of a file; the others say so."""
     file = tmp_path / "rollout.yaml"
     write(file, yaml.safe_dump(rolled("of-a-file", LONG)))
 
     async def play(world: World) -> None:
-        served(world, rolled("careful", LONG), rolled("other", LONG))
+        wrong = rolled("broken", LONG, abortWhen=[{"expression": "candidate.erors > 0"}])
+        served(world, wrong, rolled("careful", LONG), rolled("other", LONG))
         async with world.served():
             async with scheduler(world, keeps_texts=True):
                 await until(lambda: accepted(world, "other") == "PS708")
                 await until(lambda: accepted(world) == "Accepted")
+                await until(lambda: accepted(world, "broken") == "PS102")
+                await until(lambda: status(world).get("policies"))
             async with scheduler(world, rollout=str(file), keeps_texts=True) as instance:
                 await until(lambda: accepted(world) == "PS708")
                 rollouts = instance.rollouts
