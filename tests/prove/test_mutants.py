@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from policy_sched.prove.prover import Prover, Settings
 
-from .mutants import POLICIES, all_mutants, disagreements
+from .mutants import POLICIES, all_mutants, disagreements, judged
 
 
 def test_random_pairs_see_what_is_refuted(tmp_path: Path) -> None:
@@ -23,3 +24,16 @@ def test_there_are_enough_mutants() -> None:
     """The command has 300 different ones to judge."""
     texts = {(name, text) for name, _, text in all_mutants()}
     assert len(texts) >= 300
+
+
+SAMPLE: Final = slice(0, 12)
+"""Of the mutants in turn: one of each policy but the last two."""
+
+
+def test_no_mutant_of_a_sample_is_proven_that_differs(tmp_path: Path) -> None:
+    """The command judges 300; most of these are refuted, and the scheduler confirms each."""
+    answers = [
+        judged(name, text, 2.0, tmp_path)[0] for name, _, text in list(all_mutants())[SAMPLE]
+    ]
+    assert set(answers) <= {"refuted", "proven", "bounded", "unknown", "refused"}, answers
+    assert answers.count("refuted") >= 7
