@@ -11,7 +11,7 @@ bindings and their times; the scheduler reports how long its event loop was bloc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -30,6 +30,7 @@ from policy_sched.bench.api_processes import (
     usage,
 )
 from policy_sched.bench.result import Latency, Result
+from policy_sched.profiles.load import load_policies
 
 NAME: Final = "API"
 NODES: Final = 5_000
@@ -148,13 +149,18 @@ async def run_api(
     *,
     rate: int = RATE,
     tls: bool = False,
+    policies: Sequence[str] = (),
 ) -> ThroughApi:
-    """Run all phases, with TLS or without. Raises PolicySchedError if a pod is not bound."""
+    """Run all phases, with TLS or without; ``policies`` take part, or are audited, in each.
+
+    Raises PolicySchedError if a pod is not bound.
+    """
     objects = plain_nodes(nodes), bound_pods(existing, nodes)
     fewer = max(1, pods // FEWER)
-    async with session(objects, _POLICY, [], tls=tls) as running:
+    names = [policy.name for policy in load_policies(policies)[0]]
+    async with session(objects, _POLICY, names, policies=policies, tls=tls) as running:
         first = await _phase(running, 0, pods)
-        second = await _disturbed(running, pods, fewer)
+        second = await _disturbed(running, pods, fewer, [*names, "Crowd"])
         third = await _live(running, pods + fewer, fewer, rate)
         await running.scheduler.state()
         await running.scheduler.wait_for("Cache comparer finished")
@@ -190,13 +196,13 @@ async def _phase(running: Session, first: int, pods: int) -> ApiPhase:
     return await _ended(running, pods, before)
 
 
-async def _disturbed(running: Session, first: int, pods: int) -> ApiPhase:
+async def _disturbed(running: Session, first: int, pods: int, enabled: list[str]) -> ApiPhase:
     """Do so while everything is read again and other policies come into force."""
     before = await _begin(running)
     half = pods // 2
     await create(running.api, POD_PATH, pending(first, half))
     await running.server.request("forget")
-    running.configure(["Crowd"])
+    running.configure(enabled)
     await create(running.api, POD_PATH, pending(first + half, pods - half))
     await running.bound(pods)
     await running.scheduler.wait_for("Reloaded policies")

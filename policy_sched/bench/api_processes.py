@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -313,12 +313,13 @@ async def session(
     enabled: list[str],
     more: Mapping[str, object] | None = None,
     *,
+    policies: Sequence[str] = (),
     tls: bool = False,
 ) -> AsyncIterator[Session]:
     """Run a server with objects, by the path of their collection, and a scheduler with policies.
 
     ``enabled``: the plugins of the policies that take part at first; ``more``: of the scheduler's
-    configuration.
+    configuration; ``policies``: further files.
     """
     with TemporaryDirectory() as name:
         directory = Path(name) / "files"  # is watched: the log is elsewhere
@@ -329,7 +330,7 @@ async def session(
             async with Api(load([kubeconfig], CLOCKS), environment, Settings(qps=0)) as api:
                 for path, made in objects:
                     await create(api, path, made)
-                options = _options(directory, kubeconfig, policy)
+                options = _options(directory, kubeconfig, policy, policies)
                 configure(directory, enabled, more)
                 began = time.perf_counter()
                 async with scheduler(Path(name) / "scheduler.log", options) as running:
@@ -338,13 +339,14 @@ async def session(
                     yield Session(api, server, running, directory, took, usage(running.pid))
 
 
-def _options(directory: Path, kubeconfig: Path, policy: str) -> list[str]:
+def _options(directory: Path, kubeconfig: Path, policy: str, more: Sequence[str]) -> list[str]:
     """Return the options of a scheduler with policies, which are written into a directory."""
     policies = directory / "policies"
     policies.mkdir()
     (policies / "policy.yaml").write_text(policy, encoding="utf-8")
     config = str(directory / "config.yaml")
-    files = ["--kubeconfig", str(kubeconfig), "--config", config, "--policies", str(policies)]
+    files = ["--kubeconfig", str(kubeconfig), "--config", config]
+    files += [part for path in (policies, *more) for part in ("--policies", str(path))]
     return [*files, "--secure-port", "0"]  # another scheduler may have the port
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import ModuleType
 from typing import Annotated, Final, Literal
 
@@ -122,7 +123,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         Number of measured pods, of policies for Check, and of ordinary pods beside each case of
         Hostile; the workload's own unless given.
     policies
-        Policies that take part beside the default profile, as in simulate.
+        Policies that take part beside the default profile, as in simulate; of API, they may be
+        audited ones.
     like
         A file of scenarios: nodes get labels, annotations and devices of the nodes of its first
         scenario in turn, pods those of its first pending pod, so that a policy has work to do.
@@ -146,7 +148,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
             report = _workload(name, nodes, pods, policies, like)
         elif name == api.NAME:
             load = _load(api, nodes, pods, existing)
-            report = asyncio.run(api.run_api(*load, rate=rate or api.RATE, tls=tls))
+            run = partial(api.run_api, rate=rate or api.RATE, tls=tls, policies=policies)
+            report = asyncio.run(run(*load))
         elif name == size.NAME:
             report = size.run_size(*_load(size, nodes, pods, existing), advance)
         elif name == inputs.NAME:
@@ -172,7 +175,7 @@ _READ: Final = {
     recording.NAME: ("--nodes",),
     replay.NAME: ("--nodes",),
     ledger.NAME: ("--nodes",),
-    api.NAME: ("--nodes", "--existing", "--rate", "--tls"),
+    api.NAME: ("--nodes", "--policies", "--existing", "--rate", "--tls"),
     event_loop_latency.NAME: ("--nodes", "--existing"),
     hostile.NAME: ("--nodes",),
     size.NAME: ("--nodes", "--existing"),
