@@ -103,7 +103,7 @@ def test_a_folder_without_a_recording_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And what a recording is."""
-    assert run(["replay", str(tmp_path)]) == 1
+    assert run(["replay", str(tmp_path)]) == 2
     assert "there is no segment with a snapshot" in capsys.readouterr().err
 
 
