@@ -15,6 +15,7 @@ ORDERED = {
     "docs/tutorial.md": "test_first_hour.py",
     "docs/embedded-cluster.md": "test_kubectl_custom_resources.py",
     "docs/inputs.md": "test_inputs_page.py",
+    "docs/rollouts.md": "test_rollouts_run.py",
 }
 """Pages whose commands depend on those before them, and the module that runs them in order."""
 EXAMPLES = [
