@@ -27,7 +27,7 @@ CLUSTER = "policies/example-cluster/manifests"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name what to show: --cluster, --kubeconfig or --results"),
+        ([], "name what to show: --cluster, --kubeconfig, --recording or --results"),
         (["--cluster", CLUSTER, "--kubeconfig", "x"], "does not go together with --cluster"),
         (["--kubeconfig", "x", "--now", "2026-01-01T00:00:00Z"], "--now goes with --cluster"),
         (
