@@ -66,5 +66,5 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(capsys.readouterr().out)
     assert schema["title"] == "Experiment"
     assert set(schema["definitions"]["ExperimentSpec"]["required"]) == {
-        "cluster", "workload", "seeds", "measures",
+        "workload", "seeds", "measures",
     }  # fmt: skip
