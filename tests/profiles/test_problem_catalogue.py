@@ -23,6 +23,8 @@ ELSEWHERE = {
     **dict.fromkeys(("PS711", "PS712", "PS713"), RUNNING),
     **dict.fromkeys(("PS803", "PS805", "PS821"), HERE.parent / "policytest" / "test_inputs.py"),
     "PS822": HERE.parent / "cli" / "test_input_objects.py",
+    "PS715": HERE.parent / "recording" / "test_recording.py",
+    "PS804": HERE.parent / "instance" / "app" / "test_inputs.py",
     "PS807": HERE.parent / "instance" / "app" / "test_inputs.py",
     **dict.fromkeys(("PS901", "PS902"), HERE.parent / "cli" / "test_prove.py"),
     "PS714": HERE.parent / "experiments" / "test_reading.py",

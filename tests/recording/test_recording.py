@@ -282,7 +282,7 @@ CAME = [HEADER, COMPLETE, SPEC, META, POD]
         ),
     ],
 )
-def test_bytes_that_are_no_recording_are_refused(
+def test_ps715_bytes_that_are_no_recording_are_refused(
     lines: list[dict[str, Any]], line: int, message: str, tmp_path: Path
 ) -> None:
     """With file, line and why."""
@@ -292,7 +292,7 @@ def test_bytes_that_are_no_recording_are_refused(
     with pytest.raises(PolicyError) as caught:
         list(Recording.open(tmp_path).events())
     (diagnostic,) = caught.value.diagnostics
-    assert (diagnostic.file, diagnostic.line, diagnostic.code) == (str(file), line, "PS715")
+    assert diagnostic.render().startswith(f"{file}:{line}:1: error PS715: ")
     assert message in diagnostic.message
 
 

@@ -103,6 +103,7 @@ def test_a_good_set_after_a_broken_one(folder: Path, store: PolicyStore) -> None
     assert store.status.counts == {
         ReloadResult.LOADED: 0,
         ReloadResult.UNCHANGED: 1,
+        ReloadResult.STAGED: 0,
         ReloadResult.REFUSED: 1,
     }
 
