@@ -4,9 +4,9 @@ Effects happen here; decisions are made in `scheduler`. `EmbeddedInstance` is im
 first used, so that a scheduler on a real cluster does not load the embedded one.
 """
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from policy_sched.instance.app.audit import judged as judged
 from policy_sched.instance.app.cluster_instance import (
     Candidacy as Candidacy,
     ClusterInstance as ClusterInstance,
@@ -34,13 +34,16 @@ from policy_sched.instance.app.run_loop import LONGEST_SLEEP as LONGEST_SLEEP, R
 from policy_sched.instance.app.worker import Worker as Worker, in_event_loop as in_event_loop
 
 if TYPE_CHECKING:
+    from policy_sched.instance.app.audit import judged as judged
     from policy_sched.instance.app.embedded_instance import EmbeddedInstance as EmbeddedInstance
 
 
-def __getattr__(name: str) -> Any:
-    """Import the embedded instance."""
-    if name != "EmbeddedInstance":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from policy_sched.instance.app.embedded_instance import EmbeddedInstance  # noqa: PLC0415
+_LATER: Final = {"EmbeddedInstance": "embedded_instance", "judged": "audit"}
+"""Names and their modules."""
 
-    return EmbeddedInstance
+
+def __getattr__(name: str) -> Any:
+    """Import what a scheduler on a real cluster mostly does without."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

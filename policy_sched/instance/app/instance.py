@@ -45,7 +45,6 @@ from policy_sched.instance.app.policy_objects import (
 )
 from policy_sched.instance.app.polled_inputs import PolledInputs
 from policy_sched.instance.app.published_quotas import PublishedQuotas, StatusPatch
-from policy_sched.instance.app.rollout_objects import RolloutObjects
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
@@ -60,7 +59,6 @@ from policy_sched.profiles.models import (
 )
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
-from policy_sched.rollout import RolloutControl
 from policy_sched.scheduler import (
     Attempt,
     Decision,
@@ -76,9 +74,11 @@ from policy_sched.scheduler.setup import ENDED, Reloader, assemble_with_assembly
 
 if TYPE_CHECKING:
     from policy_sched.instance.app.audit import Audits, Verdict
+    from policy_sched.instance.app.rollout_objects import RolloutObjects
     from policy_sched.instance.app.rollout_storage import RolloutStorage
     from policy_sched.instance.app.rollouts import Rollouts
     from policy_sched.instance.app.traffic import RecordingThread
+    from policy_sched.rollout import RolloutControl
 
 T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupDecision | None
@@ -393,6 +393,7 @@ class Instance(ABC):
 
     def _follow_rollouts(self, selector: str, may_write: Callable[[], bool]) -> None:
         """Read rollouts that are objects, too."""
+        from policy_sched.instance.app.rollout_objects import RolloutObjects  # noqa: PLC0415 - as audits
 
         def told(name: str, error: str) -> None:
             text = "Failed to write the status of a rollout"

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -41,7 +41,9 @@ from policy_sched.instance.observability import healthz
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, ReloadResult
 from policy_sched.report import Report, json_text
-from policy_sched.rollout import Action
+
+if TYPE_CHECKING:
+    from policy_sched.rollout import Action
 
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
