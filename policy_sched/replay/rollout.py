@@ -10,23 +10,19 @@ A decision takes no time here, so decidingP50 and decidingP99 are zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from policy_sched import rollout
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.instance.app import judged
-from policy_sched.model import SECOND, PodInfo, counted
+from policy_sched.instance.app import DIFFERENT, SKIPPED, count_decision, count_verdict, judged
+from policy_sched.model import SECOND, counted
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.reload import Compilation, ReloadResult
 from policy_sched.report import Document
-from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Preempt, Profile
+from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Profile
 from policy_sched.scheduler.setup import Reloader
 from policy_sched.simulate import Timeline, Traffic, duration_text, replaying, time_text
-
-SKIPPED: Final = "skipped"
-_SHOWN: Final = frozenset({"moved", "unschedulable", "schedulable", "victims", "error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,7 @@ class _Driven:
         if profile is None:
             return
         side = self.candidate if attempt.profile is profile else self.stable
-        _count(side, decision)
+        count_decision(side, decision)
         if isinstance(decision, Bind):
             side.waited((scheduler.handle.now() - attempt.queued.first_enqueued_at) / SECOND)
 
@@ -129,24 +125,13 @@ class _Driven:
 
     def _compare(self, attempt: Attempt, decision: Decision, profile: Profile) -> None:
         verdict = judged(self.timeline.scheduler, attempt, decision, profile)
-        result, side = verdict.result, self.candidate
-        if result == SKIPPED:
+        if verdict.result == SKIPPED:
             return
-        _count(self.stable, decision)
-        side.decisions += 1
-        found = isinstance(decision, Bind) and result in {"same", "moved", "tie"}
-        if result == "error":
-            side.errors += 1
-        elif found or result == "schedulable":
-            side.scheduled += 1
-        else:
-            side.unschedulable += 1
-        if result in {"same", "moved", "tie", "schedulable"}:
-            setattr(side, result, getattr(side, result) + 1)
-        if result in _SHOWN:
+        count_verdict(self.stable, self.candidate, decision, verdict)
+        if verdict.result in DIFFERENT:
             node, pod = getattr(decision, "node", ""), attempt.queued.info.key
             now = self.timeline.scheduler.handle.now()
-            self.differences.append(rollout.Example(pod, result, node, verdict.node, now))
+            self.differences.append(rollout.Example(pod, verdict.result, node, verdict.node, now))
             del self.differences[: -rollout.EXAMPLES]
 
     # What follows.
@@ -180,39 +165,12 @@ class _Driven:
                 self.reloader.choose(None)
                 self.compared = dict(self.reloader.assembly.current.compared)
             else:
-                self.reloader.choose(_chooser(self.plan, self.state, effect))
+                sides = self.plan.sides(self.state.candidate)
+                self.reloader.choose(rollout.Sides(effect.percent, effect.by, sides))
         elif isinstance(effect, rollout.Promote):
             self.events.append((after, "promoted"))
         elif isinstance(effect, rollout.Abort):
             self.events.append((after, f"aborted: {effect.message}"))
-
-
-def _chooser(
-    plan: rollout.Plan, state: rollout.State, step: rollout.BeginStep
-) -> Callable[[PodInfo], bool]:
-    """Return what says whether the candidate decides a pod; pods of a group stay together."""
-    sides, shares = plan.sides(state.candidate), dict[str, bool]()
-
-    def chosen(pod: PodInfo) -> bool:
-        grouped = f"{pod.namespace}/{pod.pod_group}" if pod.pod_group else ""
-        key = grouped or rollout.key_of(pod, step.by)
-        if key not in shares:
-            shares[key] = rollout.share_of(key, sides) < step.percent
-        return shares[key]
-
-    return chosen
-
-
-def _count(counts: rollout.Counts, decision: Decision) -> None:
-    counts.decisions += 1
-    if isinstance(decision, Bind):
-        counts.scheduled += 1
-    elif decision.status.rejected:
-        counts.unschedulable += 1
-    else:
-        counts.errors += 1
-    if isinstance(decision, Preempt):
-        counts.victims += len(decision.victims)
 
 
 def replay_rollout(

@@ -31,7 +31,12 @@ from policy_sched.rollout.report import (
     seconds_text as seconds_text,
     step_text as step_text,
 )
-from policy_sched.rollout.sides import By as By, key_of as key_of, share_of as share_of
+from policy_sched.rollout.sides import (
+    By as By,
+    Sides as Sides,
+    key_of as key_of,
+    share_of as share_of,
+)
 from policy_sched.rollout.state import (
     MAX_STATE as MAX_STATE,
     Phase as Phase,

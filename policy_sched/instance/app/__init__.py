@@ -34,11 +34,20 @@ from policy_sched.instance.app.run_loop import LONGEST_SLEEP as LONGEST_SLEEP, R
 from policy_sched.instance.app.worker import Worker as Worker, in_event_loop as in_event_loop
 
 if TYPE_CHECKING:
-    from policy_sched.instance.app.audit import judged as judged
+    from policy_sched.instance.app.audit import (
+        DIFFERENT as DIFFERENT,
+        SKIPPED as SKIPPED,
+        count_decision as count_decision,
+        count_verdict as count_verdict,
+        judged as judged,
+    )
     from policy_sched.instance.app.embedded_instance import EmbeddedInstance as EmbeddedInstance
 
 
-_LATER: Final = {"EmbeddedInstance": "embedded_instance", "judged": "audit"}
+_LATER: Final = {
+    "EmbeddedInstance": "embedded_instance",
+    **dict.fromkeys(("DIFFERENT", "SKIPPED", "count_decision", "count_verdict", "judged"), "audit"),
+}
 """Names and their modules."""
 
 

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -43,6 +43,9 @@ from policy_sched.scheduler import (
     diagnosed,
     no_node_fits,
 )
+
+if TYPE_CHECKING:
+    from policy_sched.rollout import Counts
 
 WINDOW: Final = 1.0
 """Seconds whose share may be spent at once: a quiet hour is not saved up for a busy second."""
@@ -233,6 +236,44 @@ def _why_skipped(attempt: Attempt, scheduler: Scheduler) -> str:
     if attempt.profile.extenders:
         return "extenders"
     return "" if scheduler.cache.nodes.row_of else "nodes"
+
+
+def result_of(decision: Decision) -> str:
+    """Return whether a decision chose a node, found none, or was ended by an error."""
+    if isinstance(decision, Bind):
+        return "scheduled"
+    if isinstance(decision, Preempt) or decision.status.rejected:
+        return "unschedulable"
+    return "error"
+
+
+def count_decision(counts: Counts, decision: Decision) -> None:
+    """Count a decision for the side of a rollout that made it."""
+    counts.decisions += 1
+    match result_of(decision):
+        case "scheduled":
+            counts.scheduled += 1
+        case "error":
+            counts.errors += 1
+        case _:
+            counts.unschedulable += 1
+            counts.victims += len(getattr(decision, "victims", ()))
+
+
+def count_verdict(stable: Counts, candidate: Counts, decision: Decision, verdict: Verdict) -> None:
+    """Count a decision of the stable side, and what the candidate would have made of the pod."""
+    count_decision(stable, decision)
+    candidate.decisions += 1
+    result = verdict.result
+    alike = result in {"same", "moved", "tie"}
+    if result == "error":
+        candidate.errors += 1
+    elif result == "schedulable" or (alike and isinstance(decision, Bind)):
+        candidate.scheduled += 1
+    else:
+        candidate.unschedulable += 1
+    if alike or result == "schedulable":
+        setattr(candidate, result, getattr(candidate, result) + 1)
 
 
 def judged(scheduler: Scheduler, attempt: Attempt, decision: Decision, profile: Profile) -> Verdict:

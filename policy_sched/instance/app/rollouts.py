@@ -22,29 +22,26 @@ from msgspec.structs import replace
 from policy_sched import rollout
 from policy_sched.errors import ClusterError, Severity
 from policy_sched.instance import observability
-from policy_sched.instance.app.audit import SKIPPED, Audits, Verdict, is_made_again
+from policy_sched.instance.app.audit import (
+    SKIPPED,
+    Audits,
+    Verdict,
+    count_decision,
+    count_verdict,
+    is_made_again,
+    result_of,
+)
 from policy_sched.instance.app.rollout_storage import CHANGED, Record, RolloutStorage, read_record
-from policy_sched.model import PodInfo
 from policy_sched.profiles.reload import Compilation, Reload, ReloadResult
 from policy_sched.queue import SECOND
 from policy_sched.rollout import Phase, StateError
-from policy_sched.scheduler import (
-    Attempt,
-    Bind,
-    Decision,
-    GroupDecision,
-    Preempt,
-    Profile,
-    Scheduler,
-)
+from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Profile, Scheduler
 from policy_sched.scheduler.setup import Reloader
 
 EVERY: Final = SECOND
 """Nanoseconds between two looks at what was counted."""
 WRITTEN_EVERY: Final = 60 * SECOND
 """Nanoseconds after which counts are written that have no effect."""
-MOST_SHARES: Final = 65_536
-"""Owners of which is remembered where they lie."""
 TRIGGER: Final = "rollout"
 
 
@@ -79,31 +76,6 @@ class RolledOut(Protocol):
 
     def woken(self) -> None:
         """Have a step follow soon."""
-
-
-class Sides:
-    """Which pods the candidate decides: a share of owners, pods or namespaces.
-
-    The pods of one group stay together, whatever owns them.
-    """
-
-    def __init__(self, percent: int, by: rollout.By, sides: str) -> None:
-        self._percent = percent
-        self._by = by
-        self._sides = sides
-        self._shares: dict[str, bool] = {}
-
-    def __call__(self, pod: PodInfo) -> bool:
-        """Return whether the candidate decides a pod."""
-        grouped = f"{pod.namespace}/{pod.pod_group}" if pod.pod_group else ""
-        key = grouped or rollout.key_of(pod, self._by)
-        chosen = self._shares.get(key)
-        if chosen is None:
-            if len(self._shares) >= MOST_SHARES:
-                self._shares.clear()
-            share = rollout.share_of(key, self._sides)
-            chosen = self._shares[key] = share < self._percent
-        return chosen
 
 
 class Rollouts:
@@ -448,7 +420,7 @@ class Rollouts:
             self.audited = dict(instance.reloader.assembly.current.compared)
             what = "audit"
         else:
-            sides = Sides(effect.percent, effect.by, plan.sides(store.staged.content_hash))
+            sides = rollout.Sides(effect.percent, effect.by, plan.sides(store.staged.content_hash))
             instance.reloader.choose(sides)
             what = f"canary of {effect.percent} % by {effect.by}"
         instance.audit()
@@ -479,20 +451,8 @@ class Rollouts:
         """Count what the candidate would have decided."""
         if verdict.result == SKIPPED or audited != self.audit_name:
             return
-        stable, candidate, result = self._stable, self._candidate, verdict.result
-        _count(stable, decision)
-        candidate.decisions += 1
-        candidate.decided(seconds)
-        if result == "error":
-            candidate.errors += 1
-        elif result == "schedulable" or (
-            isinstance(decision, Bind) and result in {"same", "moved", "tie"}
-        ):
-            candidate.scheduled += 1
-        else:
-            candidate.unschedulable += 1
-        if result in {"same", "moved", "tie", "schedulable"}:
-            setattr(candidate, result, getattr(candidate, result) + 1)
+        count_verdict(self._stable, self._candidate, decision, verdict)
+        self._candidate.decided(seconds)
 
     def _decided(self, attempt: Attempt, decision: Decision, start: float) -> None:
         if self.progressing and not is_made_again(attempt, self._instance.scheduler):
@@ -510,14 +470,14 @@ class Rollouts:
         canary = self._instance.scheduler.canary
         name = attempt.queued.info.scheduler_name
         by_candidate = canary is not None and canary.profiles.get(name) is attempt.profile
-        result = _result(decision)
+        result = result_of(decision)
         families = self._instance.metrics.policies
         side = "candidate" if by_candidate else "stable"
         families.rollout_decisions_total.values[side, result] += 1
         if canary is None or name not in canary.profiles:
             return
         counts = self._candidate if by_candidate else self._stable
-        _count(counts, decision)
+        count_decision(counts, decision)
         counts.decided(seconds)
         if isinstance(decision, Bind):
             waited = self._instance.now() - attempt.queued.first_enqueued_at
@@ -573,23 +533,3 @@ class Rollouts:
     def _warn(self, text: str, why: str) -> None:
         self._instance.log.write(observability.ERROR, text, error=why)
         self._instance.tell("Warning", "FailedRollout", "Rollout", f"{text}: {why}")
-
-
-def _result(decision: Decision) -> str:
-    if isinstance(decision, Bind):
-        return "scheduled"
-    if isinstance(decision, Preempt) or decision.status.rejected:
-        return "unschedulable"
-    return "error"
-
-
-def _count(counts: rollout.Counts, decision: Decision) -> None:
-    counts.decisions += 1
-    match _result(decision):
-        case "scheduled":
-            counts.scheduled += 1
-        case "error":
-            counts.errors += 1
-        case _:
-            counts.unschedulable += 1
-            counts.victims += len(getattr(decision, "victims", ()))
