@@ -55,8 +55,8 @@ def rollout(
     """Show where a rollout is, or promote or abort its candidate.
 
     With --kubeconfig the rollout is an object of that cluster: its status is read, and a promotion
-    or an abort is written to it as an annotation that names the candidate, which whoever may patch
-    the object may do. Otherwise a scheduler on this machine is asked at its endpoints.
+    or an abort is written to it as an annotation that names the candidate, which takes the
+    right to patch it. Otherwise a scheduler on this machine is asked at its endpoints.
 
     Parameters
     ----------

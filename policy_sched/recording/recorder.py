@@ -339,7 +339,7 @@ class Recorder:
     def _conclude(
         self, at: int, known: _Known, old: model.Pod, conditions: tuple[model.Condition, ...]
     ) -> None:
-        """Record a decision that nobody told of, and that a change of a pod shows."""
+        """Record a decision that a change of a pod shows, and no scheduler told."""
         new, told, number = known.object, known.told, known.number
         none = "" if self._policies else None
         node, nominated = new.spec.node_name, new.status.nominated_node_name

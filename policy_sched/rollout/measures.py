@@ -1,8 +1,8 @@
 """What is measured of the two sides of a rollout.
 
 Theory of operation. The scheduler counts into one `Counts` for each side. Counts of two moments
-add up, whoever counted them, and their size has a bound: times are counted in buckets whose edges
-grow by a fourth root of two, which keeps a percentile within a tenth of its value. `Measures` are
+add up, also those of two processes, and have a bounded size: times are in buckets whose edges grow
+by a fourth root of two, which keeps a percentile within a tenth of its value. `Measures` are
 what abort rules read; they follow from the counts of the step.
 """
 

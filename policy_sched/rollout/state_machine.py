@@ -1,6 +1,6 @@
 """How a rollout goes on: from what was counted to what is to be done.
 
-Theory of operation. Whoever drives a rollout calls `reconcile` when it begins to drive, and when
+Theory of operation. The driver of a rollout calls `reconcile` when it begins, and when
 the candidate, the stable set or the plan is another one; and `advance` at least once in
 `LONGEST_GAP`, with what was counted since. Both return a new state and effects. **The state is
 written first, and the effects follow only when that write succeeded**: of two schedulers that both

@@ -1,11 +1,11 @@
 """Plays recorded traffic on a simulation that decides anew.
 
-Theory of operation. Whatever follows from decisions is left to the simulation: where pods run, who
-is evicted, which volumes and devices claims get. The rest happens as it was recorded. A pod that
-runs elsewhere than recorded is changed and ends when the recorded one was; one that ends by itself
-(a pod of a Job, or one that was seen to succeed or fail) ends after the same running time. A pod
-that was bound before anybody saw it wait stays where it was, and so do pods for which there is no
-profile.
+Theory of operation. Whatever follows from decisions is left to the simulation: where pods run,
+which are evicted, which volumes and devices claims get. The rest happens as it was recorded. A pod
+that runs elsewhere than recorded is changed and ends when the recorded one was; one that ends by
+itself (a pod of a Job, or one that was seen to succeed or fail) ends after the same running time. A
+pod that was bound before it was seen to wait stays where it was, and so do pods for which there is
+no profile.
 
 A recorded pod may be represented by another one: a controller recreated it after an eviction that
 was not recorded, or it goes on in place of its successor, as the eviction that was recorded did not

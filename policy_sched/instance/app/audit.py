@@ -75,8 +75,8 @@ Told = Callable[[str, Decision, Verdict, float], None]
 """Is told of what is audited, the decision, the verdict, and the seconds that it took."""
 
 
-def _nobody(_policy: str, _decision: Decision, _verdict: Verdict, _seconds: float) -> None:
-    """Nobody is told."""
+def _untold(_policy: str, _decision: Decision, _verdict: Verdict, _seconds: float) -> None:
+    """Do nothing: no rollout counts verdicts."""
 
 
 class Example(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,7 +132,7 @@ class Audits:
         families: observability.PolicyMetrics,
         log: observability.DecisionLog,
         share: Share,
-        told: Told = _nobody,
+        told: Told = _untold,
     ) -> None:
         self._scheduler = scheduler
         self._audited = audited

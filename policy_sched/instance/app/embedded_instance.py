@@ -199,7 +199,7 @@ class Informer:
 
 
 def _ignore() -> None:
-    """Nobody is told."""
+    """Do nothing: nothing follows the kind."""
 
 
 def _group(kind: Kind) -> str:

@@ -76,7 +76,7 @@ class RolloutStorage(Protocol):
 
 
 class _Unasked:
-    """A storage in which nobody leaves requests."""
+    """A storage without requests."""
 
     remedy = "use --rollout-state"
 
@@ -159,7 +159,7 @@ class AnnotatedLease(Protocol):
 
 
 class LeaseStorage(_Unasked):
-    """An annotation of the lease, packed; whoever does not hold the lease cannot write it."""
+    """An annotation of the lease, packed; only the holder of the lease writes it."""
 
     most = MOST_PACKED
 

@@ -209,7 +209,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
             problems += _unsound_problems(config, read, problems)
         problems += _rule_problems(read)
         enabled = {name for ready in plans for name in (*ready.policies, *ready.audits)}
-        for given in self.objects if objects else ():  # whoever applied one is told what is wrong
+        for given in self.objects if objects else ():  # their authors read what is wrong
             problems += () if given.name in enabled else _errors_of_object(given)
         rollout, refused = self._read_rollout()
         problems += refused

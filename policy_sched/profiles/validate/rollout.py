@@ -52,7 +52,7 @@ def _after(last: CanaryStep, canary: CanaryStep, at: models.Path) -> Iterator[mo
     """Yield what a step would take away from the candidate."""
     if canary.percent <= last.percent:
         why = f"{canary.percent} does not follow {last.percent}, the percent of the step before"
-        hint = "percents rise: who was decided by the candidate stays so"
+        hint = "percents rise: a pod that the candidate decides stays on its side"
         yield models.problem_at((*at, "percent"), why, STEPS, hint)
     if canary.by != last.by:
         why = f"{canary.by} does not follow {last.by}: pods would change sides"

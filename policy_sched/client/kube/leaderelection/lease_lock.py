@@ -96,7 +96,7 @@ class Lease:
         return value if isinstance(value, str) else None
 
     def annotate(self, name: str, value: str, done: Callable[[str], None]) -> None:
-        """Write an annotation with the next renewal; whoever does not hold the lease never does.
+        """Write an annotation with the next renewal, by which only the holder of the lease writes.
 
         ``done`` is called with an empty text once it is written.
         """

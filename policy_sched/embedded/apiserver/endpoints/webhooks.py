@@ -4,7 +4,7 @@ Theory of operation. A request that writes is worked out to the end first, as a 
 webhook sees the object as it would be stored. All webhooks whose rules match are asked at the same
 time, outside the store. Then the request is carried out, if none refused it and its object is still
 the one that was reviewed; else it is worked out again. Webhooks are only called at addresses of
-this machine: nobody who may write a configuration gets requests sent elsewhere. (apiserver's
+this machine: a configuration does not get requests sent elsewhere. (apiserver's
 admission/plugin/webhook/validating; matchConditions are refused, and services have no address.)
 """
 
