@@ -8,6 +8,7 @@ are summed. So a measure costs no more than the decision that it measures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.reading import MAX_POINTS, LoadedExperiment, rule_text
 from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.language import Expression, compile_expression
-from policy_sched.language.check import check_beside, diagnostic
+from policy_sched.language.check import CheckedPolicy, check_beside, diagnostic
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
@@ -119,16 +120,12 @@ def compiled_rule(
     loaded.diagnostics += [problem for problem in problems if problem not in loaded.diagnostics]
     if policy is None:
         return None
-    (checked,) = policy.match_conditions
-    variables = [(name, variable.core) for name, variable in policy.variables]
-    given = (policy.params, policy.params_type, policy.functions, variables)
     try:
-        with one_evaluation():
-            return compile_expression(checked.core, *given)
+        return _only_rule(policy)
     except Refusal as refusal:
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
-        as_diagnostic = diagnostic(problem, checked.text)
+        as_diagnostic = diagnostic(problem, policy.match_conditions[0].text)
         loaded.diagnostics += [] if as_diagnostic in loaded.diagnostics else [as_diagnostic]
         return None
 
@@ -150,16 +147,18 @@ def stated_measures(policies: Iterable[LoadedPolicy]) -> dict[str, MeasureRules]
 
 def _rule_of(text: Text, source: PolicySource) -> Expression | None:
     policy, _ = check_beside(text, "measures", source)
-    if policy is None:
-        return None
+    with suppress(Refusal):
+        return None if policy is None else _only_rule(policy)
+    return None
+
+
+def _only_rule(policy: CheckedPolicy) -> Expression:
+    """Return the rule that is checked beside a policy's definitions. Raises Refusal."""
     (checked,) = policy.match_conditions
     variables = [(name, variable.core) for name, variable in policy.variables]
     given = (policy.params, policy.params_type, policy.functions, variables)
-    try:
-        with one_evaluation():
-            return compile_expression(checked.core, *given)
-    except Refusal:
-        return None
+    with one_evaluation():
+        return compile_expression(checked.core, *given)
 
 
 class Recent:
