@@ -71,10 +71,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A set of policies that decides the traffic; ``measures``: those that it states.
-
-    ``compiled_by_hash``: what comes into force where the recording says so.
-    """
+    """A set of policies that decides the traffic; ``measures``: those that it states."""
 
     plans: Sequence[CompiledPlan]
     measures: Mapping[str, MeasureRules]
