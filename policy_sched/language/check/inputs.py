@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -211,7 +212,7 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
     if given.annotation and given.schema is None:
         stated = _stated(given, add)
         return _of_annotation(given, _Types(given, stated), _schema_of(stated))
-    if given.schema is None and not given.refused:
+    if given.schema is None:
         shape = stdlib.kinds_of_inputs().get((given.api_version, given.kind))
         if shape is None:
             add([_no_schema(given)], given.name)
@@ -225,7 +226,7 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
             add([_whole(given.key, "PS707", message, "leave the key out")], given.key)
         kind = types.InputType(record.name, record, cached=cached)
         return CheckedInput(given, kind, shape.namespaced, plural=shape.plural)
-    place = given.schema or given.name
+    place = given.schema
     if given.refused:
         add([_whole(place, NO_SCHEMA, given.refused, _where_from(given))], place)
         return None
@@ -233,11 +234,11 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
         message = f"the schema is larger than {MAX_SCHEMA_BYTES >> 20} MiB"
         add([_whole(place, "PS501", message, "state the fields that rules read, alone")], place)
         return None
-    file = source.SourceFile(given.file, given.content)
+    file = source.SourceFile(str(FilePath(place.file).parent / place.text), given.content)
     try:
         return _by_schema(given, _document(file), add)
     except _RefusedError as refused:
-        text = Text(given.content, given.file)
+        text = Text(given.content, file.path)
         start, end = _span(file, refused.path)
         problem = Problem(start, max(end, start + 1), refused.code, refused.message, refused.hint)
         add([problem], text)

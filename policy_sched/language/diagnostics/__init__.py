@@ -367,7 +367,7 @@ class DeviceRules(msgspec.Struct, Generic[E], frozen=True):
 class InputSource(msgspec.Struct, frozen=True):
     """An entry of ``inputs``: a kind of objects, what is polled from ``url``, or an annotation.
 
-    ``name`` and ``schema`` have their places in the policy's file; ``content`` is that of ``file``,
+    ``name`` and ``schema`` have their places in the policy's file; ``content`` is that of the file
     which ``schema`` names, ``refused`` why it cannot be read. ``fields`` are paths and the texts of
     their types. ``poll`` is in ns.
     """
@@ -376,7 +376,6 @@ class InputSource(msgspec.Struct, frozen=True):
     api_version: str = ""
     kind: str = ""
     schema: Text | None = None
-    file: str = ""
     content: str = ""
     refused: str = ""
     key: Text | None = None

@@ -23,8 +23,6 @@ from policy_sched.profiles.resolve import ProfilePlan
 
 _DIGEST: Final = 12
 """Hexadecimal digits that are shown of the hash of a certificate or key."""
-_OF_THE_FILE: Final = frozenset({"file", "identity"})
-"""Fields of sections that say where something stands, not what it means."""
 
 
 class ValueDifference(msgspec.Struct, frozen=True):
@@ -154,8 +152,6 @@ def _in_section(where: str, old: object, new: object) -> Iterator[ValueDifferenc
             yield from _in_section(f"{where}[{_label(i, was, other)}]", was, other)
     elif field_names(type(old)) and type(old) is type(new) and not isinstance(old, Text):
         for part in field_names(type(old)):
-            if part in _OF_THE_FILE:
-                continue
             name = f"{where}.{_camel(part)}"
             yield from _in_section(name, getattr(old, part), getattr(new, part))
     else:
@@ -188,8 +184,7 @@ def _text(value: object) -> str:
     if isinstance(value, bytes):
         return f"sha256:{hashlib.sha256(value).hexdigest()[:_DIGEST]}" if value else ""
     if field_names(type(value)):
-        parts = (part for part in field_names(type(value)) if part not in _OF_THE_FILE)
-        shown = [_text(getattr(value, part)) for part in parts]
+        shown = [_text(getattr(value, part)) for part in field_names(type(value))]
         return ", ".join(text for text in shown if text)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_text(value[key])}" for key in sorted(value)) + "}"

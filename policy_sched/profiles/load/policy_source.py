@@ -60,25 +60,25 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> diagnostics.
     return source
 
 
-_Schema = tuple[str, str, str]
-"""The file of a schema, its content, and why it cannot be read."""
+_Schema = tuple[str, str]
+"""The content of a schema, and why it cannot be read."""
 
 
 def _schema(loaded: LoadedPolicy, given: models.Input) -> _Schema:
     """Read the schema of an input, which is beside the policy or below its repository."""
     if not given.schema_file:
-        return "", "", ""
+        return "", ""
     path = FilePath(loaded.place.name).parent / given.schema_file
     shown = shortened(given.schema_file)
     try:
         if leads_out(path, (root_of(loaded.place.name), FilePath(loaded.place.name).parent)):
-            return str(path), "", f"{shown} leads out of the policy's repository"
-        return str(path), read_bytes(str(path)).decode(), ""
+            return "", f"{shown} leads out of the policy's repository"
+        return read_bytes(str(path)).decode(), ""
     except UnicodeDecodeError:
-        return str(path), "", f"{shown} is not UTF-8"
+        return "", f"{shown} is not UTF-8"
     except (OSError, ValueError, EOFError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        return str(path), "", f"{shown} cannot be read: {why}"
+        return "", f"{shown} cannot be read: {why}"
 
 
 def _inputs(
@@ -86,7 +86,7 @@ def _inputs(
 ) -> tuple[diagnostics.InputSource, ...]:
     """Return the inputs of a policy, each with the content of its schema."""
     inputs = []
-    for i, (entry, (file, content, refused)) in enumerate(zip(given, schemas, strict=True)):
+    for i, (entry, (content, refused)) in enumerate(zip(given, schemas, strict=True)):
         at = ("inputs", i)
         inputs.append(
             diagnostics.InputSource(
@@ -94,7 +94,6 @@ def _inputs(
                 entry.api_version,
                 entry.kind,
                 text(*at, "schema") if entry.schema_file else None,
-                file,
                 content,
                 refused,
                 None if entry.key is None else text(*at, "key"),

@@ -33,9 +33,7 @@ def of(schema: object, **more: Any) -> InputSource:
     """Return an input with a schema, as text or as data."""
     content = schema if isinstance(schema, str) else json.dumps(schema)
     given = {"api_version": "example.com/v1", "kind": "Thing", **more}
-    return InputSource(
-        Text("things"), schema=Text("s.json"), file="s.json", content=content, **given
-    )
+    return InputSource(Text("things"), schema=Text("s.json"), content=content, **given)
 
 
 def checked(source: InputSource) -> tuple[tuple[CheckedInput, ...], list[Diagnostic]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.load import load_policies
+from policy_sched.profiles.load import content_hash, load_policies
 from policy_sched.profiles.load.policy_source import policy_source
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\n"
@@ -35,6 +35,20 @@ def test_several_documents_and_directories(tmp_path: Path) -> None:
     policies, problems = load_policies([str(tmp_path)])
     assert not problems
     assert [p.name for p in policies] == ["A", "B", "C"]
+
+
+def test_a_hash_is_of_contents_not_of_places(tmp_path: Path) -> None:
+    """A policy in another folder has the same hash, and with another schema another one."""
+    text = policy(
+        "A",
+        "  inputs: [{name: x, apiVersion: a/v1, kind: X, schema: x.json}]\n  score: {expression: 1}",
+    )
+    hashes = []
+    for folder, schema in (("one", "{}"), ("two", "{}"), ("three", '{"type": "object"}')):
+        write(tmp_path / folder / "x.json", schema)
+        (loaded,), _ = load_policies([write(tmp_path / folder / "policy.yaml", text)])
+        hashes.append(content_hash(policy_source(loaded)))
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_a_mounted_config_map_is_read_once(tmp_path: Path) -> None:
