@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -26,6 +28,7 @@ from policy_sched.diff import (
     compare_placements,
     compare_seeds,
     diff_page,
+    rewrites,
     shadow_page,
     summarize,
 )
@@ -43,6 +46,7 @@ from policy_sched.simulate import DIGITS, cluster_facts, contents_of, origin, ti
 from policy_sched.web import Column, Fact, Table, Text, Value
 
 Output = Literal["text", "json", "markdown"]
+SKIPPED = "no decision can change, so nothing is simulated; --always-simulate does it anyway"
 
 
 @Parameter(name="*")
@@ -70,6 +74,8 @@ class ClusterFlags:
     now
         The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given, or with
         --kubeconfig the clock's.
+    always_simulate
+        Decide with both although it is proven that no decision can change.
     """
 
     cluster: ClusterPaths = ()
@@ -79,11 +85,12 @@ class ClusterFlags:
     seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1
     workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     now: str | None = None
+    always_simulate: Annotated[bool, Parameter(negative="")] = False
 
     def given(self) -> list[str]:
         """Return the options that were given, in their order."""
         return [
-            f"--{field.name}"
+            f"--{field.name.replace('_', '-')}"
             for field in fields(self)
             if getattr(self, field.name) != field.default
         ]
@@ -168,19 +175,39 @@ def diff(  # noqa: PLR0913  # the options of the verb
     before, after = (_policy_set(files, max_cost_limit) for files in (old, new))
     objects = on.objects(decoded_kinds((*before.plans, *after.plans)))
     contents = contents_of(objects) if report is not None and objects is not None else None
-    placements = None if objects is None else _placements(before, after, objects, on, now)
-    policy_diff = PolicyDiff(before, after, differences(before, after), placements)
+    proven = _proven_alike(before, after)
+    placements = None
+    if objects is not None and (proven is None or on.always_simulate):
+        placements = _placements(before, after, objects, on, now)
+    elif objects is not None:
+        diagnostics.write_hints([SKIPPED])
+    policy_diff = PolicyDiff(before, after, differences(before, after), placements, proven)
     if report is not None:
         facts = [Fact("OLD", old), Fact("NEW", new)]
         if contents is not None:
             facts += [
                 *cluster_facts(source_names(on.cluster, on.kubeconfig, on.nodes), contents),
-                *_run_facts(on, now),
+                *(_run_facts(on, now) if placements is not None else ()),
             ]
         made = origin(facts, {"OLD": before.plans, "NEW": after.plans}, *_idle(before, after))
         write_page(report, diff_page(policy_diff), made)
     write_report(policy_diff, output)
     return diagnostics.FAILED if fail_on and _is_regression(placements) else diagnostics.OK
+
+
+def _proven_alike(old: CompiledFiles, new: CompiledFiles) -> list[str] | None:
+    """Return the policies that are proven to decide alike; None if some decision may change.
+
+    None, too, without the extra prove.
+    """
+    changed = rewrites(old, new) if find_spec("z3") else None
+    if changed is None:
+        return None
+    if changed:
+        with progress("proving"):
+            if not import_module("policy_sched.prove").decide_alike(changed):
+                return None
+    return sorted({source.name for source, _ in changed})
 
 
 def _placements(

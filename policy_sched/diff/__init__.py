@@ -22,4 +22,5 @@ from policy_sched.diff.report import (
     seeds_text as seeds_text,
     worst_first as worst_first,
 )
+from policy_sched.diff.rewrites import rewrites as rewrites
 from policy_sched.diff.shadow import read_decision_log as read_decision_log, summarize as summarize

@@ -9,7 +9,7 @@ of a user.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -187,6 +187,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 SAME: Final = "The policy sets are the same."
+IDENTICAL: Final = "nothing differs that decides"
 NOT_COMPARED: Final = (
     "No profile enables a policy that differs: the placements do not show the difference."
 )
@@ -200,6 +201,8 @@ class PolicyDiff:
     new: CompiledFiles
     differences: Sequence[ValueDifference]
     placements: PlacementDiff | SeedsDiff | None = None
+    proven: Sequence[str] | None = None
+    """The policies that are proven to decide alike, if nothing else differs that decides."""
 
     @property
     def idle_only(self) -> bool:
@@ -208,9 +211,21 @@ class PolicyDiff:
             difference.enabled for difference in self.differences
         )
 
+    def unchanged(self, show: Callable[[str], str] = str) -> str:
+        """Return that no decision can change by what differs, with names as ``show`` has them.
+
+        Empty: some may change, or nothing differs.
+        """
+        if self.proven is None or not self.differences:
+            return ""
+        which = ", ".join(map(show, self.proven))
+        verb = "decides" if len(self.proven) == 1 else "decide"
+        why = f"proven: {which} {verb} as before for every pod and node" if which else IDENTICAL
+        return f"No decision can change ({why})."
+
     def text_lines(self) -> Iterator[str]:
         """Yield the differences as text."""
-        lines = list(self.configuration_lines())
+        lines = [*self.configuration_lines(), *filter(None, [self.unchanged()])]
         yield from lines
         if lines:
             yield ""
@@ -248,6 +263,12 @@ class PolicyDiff:
             },
             "differences": msgspec.to_builtins(self.differences),
         }
+        if self.proven is not None:
+            plain_data["proof"] = {
+                "claim": "no decision can change",
+                "answer": "proven",
+                "policies": list(self.proven),
+            }
         placements = self.placements
         if isinstance(placements, SeedsDiff):
             policies = report.policies_document(placements.runs[0])
@@ -265,6 +286,9 @@ class PolicyDiff:
         yield "## What the policies change"
         yield ""
         yield from configurations(self.old, self.new)
+        unchanged = self.unchanged(code)
+        if unchanged:
+            yield from (f"**{unchanged}**", "")
         yield from differences(self.differences)
         if self.placements is not None:
             yield from ("", "### On the cluster", "")

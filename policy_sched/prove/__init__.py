@@ -5,6 +5,7 @@ solver finds is run through the scheduler before it is shown.
 """
 
 from policy_sched.prove.counterexample import text_of as text_of
+from policy_sched.prove.decisions import decide_alike as decide_alike
 from policy_sched.prove.prover import (
     Prover as Prover,
     Settings as Settings,

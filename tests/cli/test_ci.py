@@ -171,6 +171,32 @@ def test_the_gitlab_pipeline_calls_what_exists() -> None:
     assert {file for _, _, file in ours} == {*kept["paths"], *kept["reports"].values()}
 
 
+@pytest.mark.parametrize("heading", ["A GitHub workflow", "## In GitLab"])
+def test_the_comment_of_a_rewrite_says_that_no_decision_can_change(
+    heading: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """GitHub and GitLab: the line comes first, and the cluster is simulated for other changes."""
+    (line,) = re.findall(r"(policy-sched diff .*) > diff.md", first_block(heading))
+    monkeypatch.chdir(tmp_path)
+    Path("cluster").symlink_to(ROOT / "policies" / "example-cluster" / "manifests")
+    shown = []
+    for rule in ("pod.priority >= 6", "pod.priority >= 7"):
+        for folder, filtered in (("before/policies", "pod.priority > 5"), ("policies", rule)):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            spec = f"{{filter: [{{expression: {filtered}}}]}}"
+            text = POLICY.replace('{score: {expression: "1"}}', spec)
+            Path(folder, "policy.yaml").write_text(text)
+        run(shlex.split(line)[1:])
+        shown.append(capsys.readouterr().out)
+    said = "**No decision can change (proven: `P` decides as before for every pod and node).**"
+    assert shown[0].split("\n")[2] == said
+    assert ["### On the cluster" in text for text in shown] == [False, True]
+    assert said not in shown[1]
+
+
 def test_the_gitlab_job_of_init_keeps_reports_of_a_failed_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,3 +221,56 @@ def test_a_configuration_below_the_directory_is_named(
     assert document["configurations"]["old"]["file"] == f"{before}/example-cluster/config.yaml"
     assert "SpotNodes" in document["configurations"]["new"]["notEnabled"]
     assert document["differences"][0]["enabled"] is False
+
+
+REWRITE = REFUSES.replace("pod.name !=", "!!(pod.name !=").replace('"web-1"', '"web-1")')
+
+
+@pytest.fixture
+def rewrite(tmp_path: Path) -> list[str]:
+    """Return a command that compares a policy with its rewrite."""
+    (tmp_path / "old.yaml").write_text(REFUSES)
+    (tmp_path / "new.yaml").write_text(REWRITE)
+    return ["diff", str(tmp_path / "old.yaml"), str(tmp_path / "new.yaml"), "--cluster", CLUSTER]
+
+
+def test_a_rewrite_that_decides_alike_is_not_simulated(
+    rewrite: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every form says that no decision can change, and a hint how to simulate it anyway."""
+    said = "No decision can change (proven: {} decides as before for every pod and node)."
+    page = str(tmp_path / "page.html")
+    assert run([*rewrite, "--fail-on", "regression", "--report", page]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"{said.format('Refuses')}\n\nprofile default-scheduler: Refuses")
+    assert "pods on" not in shown.out
+    assert "nothing is simulated; --always-simulate does" in shown.err
+    assert said.format("Refuses") in Path(page).read_text()
+    assert run([*rewrite, "-o", "markdown"]) == 0
+    assert capsys.readouterr().out.split("\n")[2] == f"**{said.format('`Refuses`')}**"
+    assert run([*rewrite, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["proof"]["policies"] == ["Refuses"]
+    assert "placements" not in document
+    assert run([*rewrite, "--always-simulate"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(said.format("Refuses"))
+    assert "8 pods on 6 nodes: 0 move" in shown.out
+    assert shown.err == ""
+
+
+def test_without_the_solver_a_rewrite_is_simulated(
+    rewrite: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What differs is shown as if there were no proofs."""
+    monkeypatch.setattr("policy_sched.cli.diff.find_spec", lambda _name: None)
+    assert run(rewrite) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("profile default-scheduler: Refuses filter[0].expression\n")
+    assert "8 pods on 6 nodes: 0 move" in shown
+
+
+def test_equal_sets_are_not_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is asked of the solver, as nothing differs."""
+    assert run(["diff", "default", "default", "--cluster", CLUSTER]) == 0
+    assert capsys.readouterr().out == "The policy sets are the same.\n"

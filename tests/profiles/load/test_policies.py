@@ -39,10 +39,8 @@ def test_several_documents_and_directories(tmp_path: Path) -> None:
 
 def test_a_hash_is_of_contents_not_of_places(tmp_path: Path) -> None:
     """A policy in another folder has the same hash, and with another schema another one."""
-    text = policy(
-        "A",
-        "  inputs: [{name: x, apiVersion: a/v1, kind: X, schema: x.json}]\n  score: {expression: 1}",
-    )
+    text = policy("A", "  inputs: [{name: x, apiVersion: a/v1, kind: X, schema: x.json}]")
+    text += "  score: {expression: 1}\n"
     hashes = []
     for folder, schema in (("one", "{}"), ("two", "{}"), ("three", '{"type": "object"}')):
         write(tmp_path / folder / "x.json", schema)

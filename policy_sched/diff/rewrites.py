@@ -1,0 +1,83 @@
+"""Where two policy sets differ in rules alone, whose meaning may be shown to be the same.
+
+Weights, plugins, arguments, schemas of inputs, and sections other than filter and score have to be
+the same on both sides. So have parameters, variables, functions and matchConditions of a policy
+with such other sections, as these may read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from policy_sched.language.diagnostics import PolicySource, Text
+from policy_sched.profiles.load import content_hash
+from policy_sched.profiles.reload import CompiledFiles
+
+Rewrite: TypeAlias = tuple[PolicySource, PolicySource]
+"""A policy before and after."""
+_SHARED: Final[dict[str, Any]] = {
+    "params": {},
+    "functions": (),
+    "variables": (),
+    "match_conditions": (),
+}
+_RULES: Final[dict[str, Any]] = {"filter": (), "score": None, "measures": ()}
+
+
+def rewrites(old: CompiledFiles, new: CompiledFiles) -> list[Rewrite] | None:
+    """Return the policies whose rules differ; None if anything else that decides differs."""
+    if old.idle.keys() != new.idle.keys() or _profiles(old) != _profiles(new):
+        return None
+    changed: dict[str, Rewrite] = {}
+    for before, after in _policies(old, new):
+        pair = replace(before, measures=()), replace(after, measures=())
+        if not _same(*pair):
+            if not _comparable(*pair):
+                return None
+            changed[content_hash(pair)] = pair
+    return list(changed.values())
+
+
+def _profiles(files: CompiledFiles) -> str:
+    """Return a hash of the profiles without the content of policies; none of audits decides."""
+    plans = [ready.plan for ready in files.plans]
+    return content_hash(
+        [replace(plan, policies=dict.fromkeys(sorted(plan.policies)), audits={}) for plan in plans]
+    )
+
+
+def _policies(old: CompiledFiles, new: CompiledFiles) -> Iterator[Rewrite]:
+    """Yield each policy of each profile, and those that none enables."""
+    for before, after in zip(old.plans, new.plans, strict=True):
+        for name, source in before.plan.policies.items():
+            yield source, after.plan.policies[name]
+    for name, source in old.idle.items():
+        yield source, new.idle[name]
+
+
+def _comparable(old: PolicySource, new: PolicySource) -> bool:
+    """Return whether filter, raw score and what they share are all that differs."""
+    others = replace(old, **_SHARED, **_RULES)
+    if not _same(others, replace(new, **_SHARED, **_RULES)):
+        return False
+    shared = _same(*(replace(source, **_RULES) for source in (old, new)))
+    nothing_else = _same(others, PolicySource(name=old.name, cost_limit=old.cost_limit))
+    return (shared or nothing_else) and _score_is_used_alike(old, new, shared=shared)
+
+
+def _score_is_used_alike(old: PolicySource, new: PolicySource, *, shared: bool) -> bool:
+    """Return whether equal raw scores lead to equal scores."""
+    if old.score is None or new.score is None:
+        return old.score is new.score
+    before, after = old.score, new.score
+    if isinstance(before.normalize, Text) and not shared:
+        return False
+    return (before.normalize, before.on_error) == (after.normalize, after.on_error)
+
+
+def _same(one: object, other: object) -> bool:
+    """Return whether two values are the same, types of numbers included."""
+    return content_hash(one) == content_hash(other)
