@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,7 +32,7 @@ from policy_sched.diff import (
     shadow_page,
     summarize,
 )
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import Diagnostic, PolicySchedError, Severity
 from policy_sched.instance.shadow import Agreement
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import Structs
@@ -173,6 +173,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     old, new = policy_set_path(old), policy_set_path(new)
     diagnostics.require_files(on.cluster)
     before, after = (_policy_set(files, max_cost_limit) for files in (old, new))
+    diagnostics.write_diagnostics(_untried(before, after), sys.stderr)
     objects = on.objects(decoded_kinds((*before.plans, *after.plans)))
     contents = contents_of(objects) if report is not None and objects is not None else None
     proven = _proven_alike(before, after)
@@ -193,6 +194,23 @@ def diff(  # noqa: PLR0913  # the options of the verb
         write_page(report, diff_page(policy_diff), made)
     write_report(policy_diff, output)
     return diagnostics.FAILED if fail_on and _is_regression(placements) else diagnostics.OK
+
+
+def _untried(old: CompiledFiles, new: CompiledFiles) -> list[Diagnostic]:
+    """Return what differs and is tried by no step of the Rollout among the new files."""
+    if not new.rollout:
+        return []
+    from policy_sched.profiles.check import untried_sections  # noqa: PLC0415  for rollouts alone
+
+    before, after = (
+        {name: source for ready in files.plans for name, source in ready.plan.policies.items()}
+        for files in (old, new)
+    )
+    return [
+        replace(problem, severity=Severity.WARNING)
+        for name, source in after.items()
+        for problem in untried_sections(source, new.rollout, before.get(name))
+    ]
 
 
 def _proven_alike(old: CompiledFiles, new: CompiledFiles) -> list[str] | None:

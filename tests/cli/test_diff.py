@@ -274,3 +274,27 @@ def test_equal_sets_are_not_simulated(capsys: pytest.CaptureFixture[str]) -> Non
     """Nothing is asked of the solver, as nothing differs."""
     assert run(["diff", "default", "default", "--cluster", CLUSTER]) == 0
     assert capsys.readouterr().out == "The policy sets are the same.\n"
+
+
+def test_an_order_that_no_step_of_a_rollout_tries_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the queue's order differs, it is a warning; where it does not, nothing is said."""
+    text = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Rollout
+metadata: {name: careful}
+spec: {steps: [{audit: {for: 10m}}]}
+---
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: PrioritySort}
+spec: {queueSort: [{expression: pod.priority, order: Descending}]}
+"""
+    for name, order in (("old", "Descending"), ("new", "Ascending")):
+        (tmp_path / f"{name}.yaml").write_text(text.replace("Descending", order))
+    old, new = str(tmp_path / "old.yaml"), str(tmp_path / "new.yaml")
+    assert run(["diff", old, new]) == 0
+    assert f"{new}:9:33: warning PS718: no step of the Rollout" in capsys.readouterr().err
+    assert run(["diff", new, new]) == 0
+    assert capsys.readouterr().err == ""

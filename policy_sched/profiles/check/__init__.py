@@ -30,6 +30,7 @@ from policy_sched.profiles.check.rollouts import (
     CheckedRollout as CheckedRollout,
     check_rollout as check_rollout,
     is_rollout as is_rollout,
+    untried_sections as untried_sections,
 )
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.check.lint import lint_policy, without_suppressed
 from policy_sched.profiles.check.proofs import proof_problems
-from policy_sched.profiles.check.rollouts import rollout_problems
+from policy_sched.profiles.check.rollouts import is_rollout, rollout_problems
 from policy_sched.profiles.load import (
     SUFFIXES,
     DeviceSelectorText,
@@ -194,7 +194,8 @@ class _Check:
             for document in file.documents:
                 self.diagnostics += selector_problems(document.selectors, self.devices)
                 self.diagnostics += proof_problems(document.marked)
-                self.diagnostics += rollout_problems(document.marked)
+                if is_rollout(document.marked):
+                    self.diagnostics += rollout_problems(document.marked, policies)
                 if document.experiment:
                     self.diagnostics += self.experiments(document.marked)
         self.diagnostics += duplicate_names(policies)

@@ -6,7 +6,7 @@ compiled as any other rule is, and run for one row of nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from policy_sched.errors import Diagnostic, Severity
@@ -17,10 +17,21 @@ from policy_sched.language.lower import Refusal
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import one_evaluation
 from policy_sched.profiles import models
-from policy_sched.profiles.load import DocumentPosition, covered, kind_of, locator, read_rollout
+from policy_sched.profiles.load import (
+    DocumentPosition,
+    LoadedPolicy,
+    covered,
+    kind_of,
+    locator,
+    policy_source,
+    read_rollout,
+)
 from policy_sched.source import Marked
 
 SECTION = "abortWhen"
+UNTRIED = "PS718"
+_PROMOTED = {"queue_sort": "queueSort", "queue_order": "queueOrder", "evict": "evict"}
+"""Sections that are those of the set in force until a candidate is promoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +56,31 @@ def is_rollout(marked: Marked) -> bool:
     return kind_of(marked.value) == (models.POLICY_API_VERSION, models.ROLLOUT_KIND)
 
 
-def rollout_problems(marked: Marked) -> list[Diagnostic]:
-    """Return every problem of a Rollout, and none of another document."""
-    return check_rollout(marked)[1] if is_rollout(marked) else []
+def rollout_problems(marked: Marked, policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
+    """Return every problem of a Rollout, and what of the policies beside it no step tries."""
+    rollout, problems = check_rollout(marked)
+    if rollout is not None:
+        for policy in (policy for policy in policies if policy.sound):
+            problems += untried_sections(policy_source(policy), rollout.model.metadata.name)
+    return problems
+
+
+def untried_sections(
+    source: PolicySource, rollout: str, in_force: PolicySource | None = None
+) -> Iterator[Diagnostic]:
+    """Yield the sections of a candidate's policy that no step of a rollout tries.
+
+    ``in_force``: the policy of that name before, where it is known; what is the same is left out.
+    """
+    for field, section in _PROMOTED.items():
+        given = getattr(source, field)
+        if given and (in_force is None or given != getattr(in_force, field)):
+            rule = given[0].expression if isinstance(given, tuple) else given
+            text = getattr(rule, "by", None) or getattr(rule, "victim", rule)
+            message = f"no step of the Rollout {rollout} tries a change of {section}"
+            hint = "it comes in force with the promotion; change it by itself, without the Rollout"
+            problem = Problem(0, len(text.text), UNTRIED, message, hint)
+            yield diagnostic(problem, text, f"policy {source.name}, {text.path}")
 
 
 def check_rollout(marked: Marked) -> tuple[CheckedRollout | None, list[Diagnostic]]:

@@ -478,13 +478,14 @@ class CompiledFiles(msgspec.Struct, frozen=True):
 
     ``config``: the KubeSchedulerConfiguration that decides which policies are enabled; None: each
     one is. ``idle``: the policies of the set that no profile enables, by name. ``warnings``: of
-    the files that were read.
+    the files that were read. ``rollout``: the name of the Rollout among them.
     """
 
     config: str | None
     plans: Sequence[CompiledPlan]
     idle: dict[str, PolicySource]
     warnings: Sequence[Diagnostic] = ()
+    rollout: str = ""
 
 
 def read_policy_set(path: str, max_cost_limit: int = MAX_ANNOTATED_COST) -> CompiledFiles:
@@ -506,7 +507,9 @@ def compiled_set(files: PolicyFiles) -> CompiledFiles:
         policy.name: load.policy_source(policy) for policy in policies if policy.name not in enabled
     }
     config = files.config if isinstance(files.config, str) else None
-    return CompiledFiles(config, plans, dict(sorted(idle.items())), compilation.problems)
+    rollout = None if compilation.rollout is None else compilation.rollout.checked()
+    name = "" if rollout is None else rollout.model.metadata.name
+    return CompiledFiles(config, plans, dict(sorted(idle.items())), compilation.problems, name)
 
 
 def policy_set(path: str) -> PolicyFiles:

@@ -36,6 +36,29 @@ def test_a_rollout_passes(tmp_path: Path) -> None:
     assert told(tmp_path, HEAD + GOOD) == []
 
 
+QUEUE = """\
+---
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Sorts}
+spec:
+  queueSort: [{expression: pod.priority}]
+  evict:
+    every: 1m
+    victim: pod.priority < 0
+"""
+
+
+def test_sections_that_no_step_tries_are_noted(tmp_path: Path) -> None:
+    """Beside a Rollout the order of the queue and evictions come in force with the promotion."""
+    sections = [(11, 28, "queueSort"), (14, 13, "evict")]
+    assert told(tmp_path, HEAD + STEP + QUEUE) == [
+        (line, column, "PS718", f"no step of the Rollout careful tries a change of {section}")
+        for line, column, section in sections
+    ]
+    assert told(tmp_path, QUEUE) == []
+
+
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     """Problems of shape hide neither those of steps nor those of rules."""
     text = HEAD + (
