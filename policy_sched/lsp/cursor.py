@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.errors import PolicyError
-from policy_sched.language.check import check_beside
+from policy_sched.language.check import CheckedPolicy, check_beside
 from policy_sched.language.diagnostics import PolicySource, Text
 from policy_sched.language.stdlib import DEFINITION, Section, policy_environment
 from policy_sched.language.values import types
+from policy_sched.profiles.check import is_proof, policies_of, source_of_claims
 from policy_sched.profiles.load import LoadedDocument, load, policy_source
 from policy_sched.source import Marked, SourceFile
 
@@ -36,6 +37,8 @@ def source_at(path: str, text: str, line: int) -> PolicySource:
     A line that breaks the YAML is left out.
     """
     for document, _ in _documents_at(path, text, line):
+        if is_proof(document.marked):
+            return source_of_claims(policies_of(document.marked))
         if document.policy is None:
             continue
         try:
@@ -43,6 +46,12 @@ def source_at(path: str, text: str, line: int) -> PolicySource:
         except PolicyError:
             return _EMPTY
     return _EMPTY
+
+
+def policies_at(path: str, text: str, line: int) -> list[CheckedPolicy]:
+    """Return the policies that the claims of a document are about, as far as they can be read."""
+    documents = (document.marked for document, _ in _documents_at(path, text, line))
+    return next((policies_of(marked) for marked in documents if is_proof(marked)), [])
 
 
 def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[LoadedDocument, bool]]:
@@ -108,6 +117,9 @@ def loops(before: str) -> list[tuple[str, str]]:
 
 _ITEM: Final = re.compile(r"\s*(?:- +)*")
 _ENTRY: Final = re.compile(r"([$\w]+):(?: +(.*)|)$")
+_LISTS: Final = (("matchConditions",), ("assume",), ("disjoint",))
+"""Keys of lists whose entries are rules."""
+_OF_CLAIMS: Final = frozenset({"always", "never", "if", "then", "in", "disjoint"})
 _BLOCK: Final = re.compile(r"[|>][-+0-9]*\s*(?:#.*)?$")
 
 
@@ -125,8 +137,19 @@ class CursorPosition:
 
     @property
     def section(self) -> Section | None:
-        """The section of a policy whose rule contains the cursor; None elsewhere."""
-        return None if self.before is None else section_of(self.path)
+        """The section of a policy whose rule contains the cursor; None elsewhere.
+
+        A rule of a PolicyProof reads what one of the section filter does.
+        """
+        if self.before is None:
+            return None
+        return policy_environment().section("filter") if self.claims else section_of(self.path)
+
+    @property
+    def claims(self) -> bool:
+        """Whether the cursor is in a rule of a PolicyProof."""
+        in_claim = self.path[:1] == ("claims",) and self.path[-1] in _OF_CLAIMS
+        return in_claim or self.path == ("assume",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +182,7 @@ def cursor_at(text: str, line: int, character: int) -> CursorPosition:
     if content.startswith("{"):
         return _in_value(path, content)
     if re.fullmatch(r"[$\w]*", content):
-        return CursorPosition(path, content if path[-1:] == ("matchConditions",) else None, content)
+        return CursorPosition(path, content if path[-1:] in _LISTS else None, content)
     return CursorPosition(path, content)
 
 

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, TypeAlias
 from policy_sched.errors import Diagnostic
 from policy_sched.language import Entry, of_device, of_field, of_macro, of_overload, of_variable
 from policy_sched.language.cel import selector_type
+from policy_sched.language.check import CheckedPolicy
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.language.stdlib import (
     Environment,
@@ -37,11 +38,13 @@ from policy_sched.lsp.cursor import (
     locals_in,
     loops,
     member_before,
+    policies_at,
     source_at,
     type_of,
     word_before,
 )
 from policy_sched.profiles import models
+from policy_sched.profiles.check import PASSES, SCORE
 from policy_sched.profiles.load import WITH_SELECTORS
 
 _FILES: Final = {
@@ -125,6 +128,9 @@ def suggestions(path: str, text: str, line: int, character: int) -> list[Suggest
             for key, meaning in keys.items()
             if key.startswith(cursor.word)
         ]
+    named = _policy_before(cursor)
+    if named is not None:
+        return list(_policies(*named, policies_at(path, text, line)))
     if cursor.section is None:
         return []
     source = source_at(path, text, line)
@@ -177,8 +183,36 @@ def _names(cursor: CursorPosition, source: PolicySource) -> Iterator[Suggestion]
         entry = Entry(
             f"{function.name}({params})", "function of this policy", function.expression.text
         )
-        yield Suggestion(function.name, "function", entry)
+        known = _OF_CLAIMS if cursor.claims else {}
+        yield Suggestion(function.name, "function", known.get(function.name, entry))
     yield from functions(environment)
+
+
+_OF_CLAIMS: Final = {
+    PASSES: Entry(
+        f'{PASSES}: bool\n{PASSES}("POLICY"): bool',
+        "of claims",
+        "Whether the filters of all policies, or of one, let the node pass.",
+    ),
+    SCORE: Entry(f'{SCORE}("POLICY")', "of claims", "The raw score of a policy for the node."),
+}
+_NAMES_POLICY: Final = re.compile(rf"\b({PASSES}|{SCORE})\(\\?[\"']([^\"'\\]*)$")
+
+
+def _policy_before(cursor: CursorPosition) -> tuple[str, bool] | None:
+    """Return the start of a policy's name at a cursor in a claim, and whether it has to score."""
+    if cursor.path == ("claims", "monotone", "score"):
+        return cursor.before or "", True
+    match = _NAMES_POLICY.search(cursor.before or "") if cursor.claims else None
+    return None if match is None else (match[2], match[1] == SCORE)
+
+
+def _policies(start: str, scores: bool, policies: Sequence[CheckedPolicy]) -> Iterator[Suggestion]:
+    for policy in policies:
+        if policy.name.startswith(start) and (policy.score is not None or not scores):
+            yield Suggestion(
+                policy.name, "variable", Entry(policy.name, "policy of the claims", "")
+            )
 
 
 def _members(

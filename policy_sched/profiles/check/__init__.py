@@ -23,7 +23,9 @@ from policy_sched.profiles.check.proofs import (
     ClaimRule as ClaimRule,
     check_proof as check_proof,
     is_proof as is_proof,
+    policies_of as policies_of,
     resolved as resolved,
+    source_of_claims as source_of_claims,
 )
 from policy_sched.profiles.check.rollouts import (
     CheckedAbortRule as CheckedAbortRule,

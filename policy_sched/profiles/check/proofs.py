@@ -60,8 +60,12 @@ class CheckedProof:
 
     def files(self, named: str | Sequence[str]) -> tuple[str, ...]:
         """Return the paths of files that the document names."""
-        names = (named,) if isinstance(named, str) else tuple(named)
-        return tuple(str(Path(self.file).parent / name) for name in names)
+        return _beside(self.file, named)
+
+
+def _beside(file: str, named: str | Sequence[str]) -> tuple[str, ...]:
+    names = (named,) if isinstance(named, str) else tuple(named)
+    return tuple(str(Path(file).parent / name) for name in names)
 
 
 def is_proof(marked: Marked) -> bool:
@@ -86,7 +90,7 @@ def check_proof(marked: Marked) -> tuple[CheckedProof | None, list[Diagnostic]]:
     policies: list[check.CheckedPolicy] = []
     position = DocumentPosition(file, marked)
     for path, named in _files_of(model):
-        found, wrong = _named_policies(proof, position, path, named)
+        found, wrong = _named_policies(position, path, named)
         problems += wrong
         policies += found if path == ("policies",) else []
     proof = CheckedProof(model, file, proof.files(model.policies), tuple(policies))
@@ -115,17 +119,28 @@ def _files_of(model: models.PolicyProof) -> Iterator[tuple[models.Path, str | Se
             yield ("claims", i, "equivalent", "new"), claim.equivalent.new
 
 
+def policies_of(marked: Marked) -> list[check.CheckedPolicy]:
+    """Return the policies that a PolicyProof names, as far as both can be read."""
+    named = marked.value.get("policies")
+    names = [named] if isinstance(named, str) else named
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return []
+    position = DocumentPosition(marked.file.path, marked)
+    return _named_policies(position, ("policies",), names)[0]
+
+
 def _named_policies(
-    proof: CheckedProof, position: DocumentPosition, path: models.Path, named: str | Sequence[str]
+    position: DocumentPosition, path: models.Path, named: str | Sequence[str]
 ) -> tuple[list[check.CheckedPolicy], list[Diagnostic]]:
     """Return the policies of files that a document names, or what is wrong with that."""
     found: list[check.CheckedPolicy] = []
-    for file in proof.files(named):
-        roots = (root_of(proof.file), Path(proof.file).parent)
+    files = _beside(position.name, named)
+    for file in files:
+        roots = (root_of(position.name), Path(position.name).parent)
         if leads_out(Path(file), roots) or not Path(file).exists():
             why = f"{shortened(file)} is not there, or leads out of the repository"
             return [], [position.diagnostic(models.ModelProblem(path, models.BAD_VALUE, why))]
-    policies, problems = read_policies(proof.files(named))
+    policies, problems = read_policies(files)
     for policy in policies:
         checked, wrong = check.check_policy(policy_source(policy))
         problems += wrong
@@ -179,11 +194,8 @@ def _written_out(text: Text) -> Text:
     return Text("".join(parts), text.file, locate, text.path)
 
 
-def _checked(
-    text: Text, section: str, policies: Sequence[check.CheckedPolicy]
-) -> tuple[ast.Core | None, list[Diagnostic]]:
-    """Return the tree of a rule of a claim, or its problems."""
-    written = _written_out(text)
+def source_of_claims(policies: Sequence[check.CheckedPolicy]) -> PolicySource:
+    """Return what the checker has to know of rules about policies: two functions."""
     scores = [policy.score for policy in policies if policy.score is not None]
     doubles = any(score.expression.core.type == types.DOUBLE for score in scores)
     number = "double(policy.size())" if doubles else "policy.size()"
@@ -191,8 +203,15 @@ def _checked(
         FunctionSource(PASSES, (("policy", "string"),), Text('policy == ""')),
         FunctionSource(SCORE, (("policy", "string"),), Text(number)),
     )
-    source = PolicySource("", {}, functions=functions)
-    found, problems = check.check_beside(written, section, source)
+    return PolicySource("", {}, functions=functions)
+
+
+def _checked(
+    text: Text, section: str, policies: Sequence[check.CheckedPolicy]
+) -> tuple[ast.Core | None, list[Diagnostic]]:
+    """Return the tree of a rule of a claim, or its problems."""
+    written = _written_out(text)
+    found, problems = check.check_beside(written, section, source_of_claims(policies))
     problems = [replace_context(problem, text.path) for problem in problems]
     if found is None:
         return None, [problem for problem in problems if problem.severity is Severity.ERROR]
