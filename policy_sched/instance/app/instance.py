@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import aiohttp
 import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs imports it, in 40 ms
+from msgspec.structs import replace
 
 from policy_sched.client import Client
 from policy_sched.cluster import InputProblem
@@ -403,6 +404,24 @@ class Instance(ABC):
         rollouts = self.rollout_objects = RolloutObjects(self, may_write, told, self.now, given)
         assert self.policy_objects is not None, "they are followed"
         rollouts.records = self.observe(ROLLOUT, selector, self.policy_objects.changed.set)
+        self._drive()
+
+    def files(self) -> PolicyFiles:
+        """Return what is to be compiled, with the policies and rollouts that are objects now."""
+        files = self.reloader.store.files
+        if self.policy_objects is not None:
+            files = replace(files, objects=self.policy_objects.given())
+        if self.rollout_objects is not None:
+            files = replace(files, rollouts=self.rollout_objects.given())
+        return files
+
+    def judge_objects(self, compiled: Compilation, reload: Reload) -> None:
+        """Judge the objects that a reload read."""
+        store = self.reloader.store
+        if self.policy_objects is not None:
+            self.policy_objects.judge(store.files.objects, compiled.paths, reload)
+        if self.rollout_objects is not None:
+            self.rollout_objects.judge(store.files.rollouts, store.loaded.rollout)
 
     @abstractmethod
     async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
@@ -464,12 +483,13 @@ class Instance(ABC):
         # imported here: only where it is used
         from policy_sched.instance.app.audit import Audits, Share  # noqa: PLC0415
 
-        def told(policy: str, decision: Decision, verdict: Verdict, seconds: float) -> None:
+        def told(policy: str, decision: Decision, verdict: Verdict) -> None:
             if self.rollouts is not None:
-                self.rollouts.audit_told(policy, decision, verdict, seconds)
+                self.rollouts.audit_told(policy, decision, verdict)
 
         share, families = Share(lambda: self.audit_share), self.metrics.policies
         self.audits = Audits(self.scheduler, self._audited, families, self.log, share, told)
+        self.metrics.refresh.append(self.audits.fold)
 
     def _audited(self, profile: str) -> Mapping[str, Profile]:
         """Return what is audited in a profile: policies, and the candidate of a rollout."""
@@ -482,15 +502,18 @@ class Instance(ABC):
     def _drive(self) -> None:
         """Audit policies and drive rollouts from now on, if the files have some."""
         self.audit()
-        there = self.rolls_out and self.reloader.store.loaded.rollout is not None
-        if there and self.rollouts is None:
+        there = self.reloader.store.loaded.rollout is not None or self.rollout_objects is not None
+        if self.rolls_out and there and self.rollouts is None:
             # imported here: few schedulers have one
             from policy_sched.instance.app.rollouts import Rollouts  # noqa: PLC0415
 
             self.rollout = self.rollouts = Rollouts(self, self.rollout_storage)
 
-    def rollout_storage(self) -> RolloutStorage | None:
-        """Return where the state of rollouts is kept; None while that is not known."""
+    def rollout_storage(self, uid: str) -> RolloutStorage | None:
+        """Return where the state is kept of a Rollout with a uid, or of one without.
+
+        None while that is not known.
+        """
         # imported here: few schedulers have one
         from policy_sched.instance.app import rollout_storage as storage  # noqa: PLC0415
 
@@ -499,10 +522,8 @@ class Instance(ABC):
             self.rollouts,
             self.rollout_objects,
         )
-        if driven is not None and objects is not None and driven.uid:
-            if text is None or text.given is None:  # deleted, and its status with it
-                return storage.MemoryStorage()
-            return objects.storage(text.given, driven.uid, driven.report, driven.percent)
+        if uid and driven is not None and objects is not None and text is not None and text.given:
+            return objects.storage(text.given, uid, driven.report, driven.percent)
         if self.rollout_state is not None:
             return storage.FileStorage(self.rollout_state)
         return self._own_storage() or storage.MemoryStorage()

@@ -209,7 +209,7 @@ class PolicyObjects:
             self._base.clear()
             self._due = True
             return
-        counting = self._now() - self._counted_at >= EVERY * 1e9
+        counting = abs(self._now() - self._counted_at) >= EVERY * 1e9
         if not (self._due or counting):
             return
         self._due = False
@@ -238,7 +238,7 @@ class PolicyObjects:
     ) -> dict[str, Any] | None:
         """Return the status to write, None if the object shows it or cannot be written now."""
         name, shown, now = record.metadata.name, record.status, self._now()
-        if self._failed.get(name, (0, 0))[1] > now:
+        if now < self._failed.get(name, (0, 0))[1] <= now + LONGEST * 1e9:
             self._due = True
             return None
         own, before = totals(name), counts_of(shown)

@@ -243,7 +243,8 @@ class RolloutObjects:
         for record in list(self.records() or ()):
             name, now = record.metadata.name, self._now()
             judged = self._judged.get(name)
-            if judged is None or self._failed.get(name, 0) > now or not self._may_write():
+            waits = now < self._failed.get(name, 0) <= now + AGAIN
+            if judged is None or waits or not self._may_write():
                 continue
             shown = record.status if isinstance(record.status, dict) else {}
             status = _with_judgement(shown, *judged, timestamp(now))

@@ -81,13 +81,17 @@ class RolledOut(Protocol):
 class Rollouts:
     """Drives the rollouts of one instance.
 
-    ``storage`` returns where the record is kept, None while that is not known; it is asked for
-    once, and again when an object drives, or another one.
+    ``storage`` returns where the record is kept of the object with a uid, and without one that of
+    a file and of an object that was deleted; None while that is not known.
     """
 
-    def __init__(self, instance: RolledOut, storage: Callable[[], RolloutStorage | None]) -> None:
+    def __init__(
+        self, instance: RolledOut, storage: Callable[[str], RolloutStorage | None]
+    ) -> None:
         self._instance = instance
         self._open = storage
+        self._outlived = False
+        """Whether there is a record of an object that was deleted."""
         self._storage: RolloutStorage | None = None
         self.plan: rollout.Plan | None = None
         self.state: rollout.State | None = None
@@ -120,9 +124,10 @@ class Rollouts:
         """When `step` has something to do, ns since 1970; None: only when something comes."""
         if not self._instance.leads or self._writing:
             return None
+        due = min(self._due, self._instance.now() + EVERY)
         if not self.settled or self._reconcile_due or self._asked or self._pending:
-            return self._due
-        return self._due if self.progressing else None
+            return due
+        return due if self.progressing else None
 
     @property
     def audit_name(self) -> str:
@@ -150,6 +155,12 @@ class Rollouts:
         checked = given.checked()
         if checked is not None:
             self.plan = rollout.plan_of(checked, given.uid)
+
+    @property
+    def _given_uid(self) -> str:
+        """The uid of the object that drives; of a file, and after it was deleted, there is none."""
+        given = self._instance.reloader.store.loaded.rollout
+        return "" if given is None else given.uid
 
     def holds(self, compilation: Compilation) -> bool:
         """Whether a set stays out of force although its Rollout, an object, was deleted."""
@@ -181,7 +192,8 @@ class Rollouts:
     def step(self) -> None:
         """Do what is due; nothing is under way, and this instance may write or not."""
         now = self._instance.now()
-        if not self._instance.leads or self._writing or now < self._due:
+        waits = now < self._due <= now + EVERY  # later: the clock was set back
+        if not self._instance.leads or self._writing or waits:
             return
         if self._pending is not None:
             self._enact()
@@ -211,13 +223,12 @@ class Rollouts:
     def _begin(self) -> None:
         """Read the record, and put in force what it says; from then on pods are decided."""
         self._take_plan()
-        self._storage = self._storage or self._open()
+        self._storage = self._storage or self._open(self._given_uid)
         if self._storage is None:
             self._due = self._instance.now() + EVERY // 10
             return
         try:
-            text = self._storage.read()
-            record = None if text is None else read_record(text)
+            record = self._read(self._storage)
         except ClusterError as error:
             self._warn("Failed to read the state of the rollout; no pod is decided", str(error))
             self._due = self._instance.now() + EVERY
@@ -235,6 +246,27 @@ class Rollouts:
             self._due = self._instance.now() + EVERY
             return
         self.settled = self._reconcile_due = True
+
+    def _read(self, storage: RolloutStorage) -> Record | None:
+        """Return the record that counts. Raises ClusterError, StateError or ValueError.
+
+        Where an object has none, or there is no Rollout, that is one of an object that was deleted:
+        what it would have brought stays out of force as long as it is what there is.
+        """
+        loaded = self._instance.reloader.store.loaded
+        text = storage.read()
+        record = None if text is None else read_record(text)
+        if loaded.rollout is not None and (record is not None or not self._given_uid):
+            return record
+        if self._given_uid:
+            own = self._open("")
+            text = None if own is None else own.read()
+            record = None if text is None else read_record(text)
+        state = None if record is None else record.state
+        if state is None or state.plan or state.candidate != loaded.content_hash:
+            return None
+        self.uid, self._outlived = self._given_uid or state.rollout, True
+        return record
 
     def _restore(self, record: Record) -> bool:
         """Put the set in force that the record has, and make the files the candidate."""
@@ -260,18 +292,22 @@ class Rollouts:
     def _reconcile(self, now: int) -> None:
         """Find out what holds for the sets that there are now."""
         store, plan = self._instance.reloader.store, self.plan
-        if plan is None and self.uid and store.staged is not None:
-            self._reconcile_due = False
-            self._hold(now)
-            return
         if self._storage is None and not self._reopen(now):
             return
         self._reconcile_due = False
         stable = store.current.content_hash
         candidate = store.loaded.content_hash
-        if plan is None:  # the Rollout is gone: what it would have brought is in force
+        if plan is None and self.uid and candidate != stable:
+            if store.loaded.rollout is None:
+                self._outlive(now)
+            else:  # it has had errors all along, and holds changes back
+                self._carry_out(self.state, (), now=now)
+            return
+        if plan is None:  # the Rollout is gone or has errors, and there is no change
             plan, state = self._last_plan(), self.state
             if plan is None or state is None:
+                if store.loaded.rollout is not None:
+                    self._carry_out(None, (), now=now)
                 return
         found = rollout.reconcile(plan, self.state, stable, candidate, now)
         if store.staged is not None and not any(
@@ -280,23 +316,27 @@ class Rollouts:
             self._instance.drop_candidate()  # it was aborted before
         self._carry_out(*found, now=now)
 
-    def _hold(self, now: int) -> None:
-        """Leave the stable set in force: the object was deleted, or has had errors all along."""
-        store = self._instance.reloader.store
-        if store.loaded.rollout is not None or store.staged is None:
-            return
-        if self.state is not None and not self.progressing:
-            self._instance.drop_candidate()
-            return
-        sets = store.current.content_hash, store.staged.content_hash
-        state = self.state or rollout.State(self.uid, "", *sets, began=now, seen=now)
+    def _outlive(self, now: int) -> None:
+        """Leave the stable set in force, at once: the object was deleted.
+
+        A record without a plan is kept for the next process.
+        """
+        store, state = self._instance.reloader.store, self.state
+        sets = store.current.content_hash, store.loaded.content_hash
+        if state is None or state.candidate != sets[1]:
+            state = rollout.State(self.uid, "", *sets, began=now, seen=now)
         message = "the Rollout was deleted before its candidate was promoted"
-        self.state, _ = rollout.abort(state, now, "RolloutDeleted", message)
-        self._end("RolloutAborted", "Aborted the rollout", message, "Warning")
+        aborted, effects = rollout.abort(state, now, "RolloutDeleted", message)
+        self.state, self._outlived = replace(aborted, plan=""), True
+        if effects:
+            self._end("RolloutAborted", "Aborted the rollout", message, "Warning")
+        else:
+            self._instance.drop_candidate()
+        self._carry_out(self.state, (), now=now)
 
     def _reopen(self, now: int) -> bool:
-        """Keep the record elsewhere from now on: another Rollout drives."""
-        self._storage, self._recorded = self._open(), None
+        """Keep the record elsewhere from now on: another Rollout drives, or none."""
+        self._storage, self._recorded = self._open(self._given_uid), None
         if self._storage is None:
             self._due = now + EVERY // 10
             return False
@@ -305,6 +345,13 @@ class Rollouts:
         except (ClusterError, StateError) as error:
             self._warn("The state of the rollout is refused", str(error))
         return True
+
+    def _forget_deleted(self) -> None:
+        """Drop the record of an object that was deleted: another one has one of its own."""
+        own = self._open("")
+        if own is not None and own.read() is not None:
+            own.write(Record(None, {}).text(), lambda _: None)
+        self._outlived = False
 
     def _last_plan(self) -> rollout.Plan | None:
         return None if self.state is None else rollout.Plan("", self.state.rollout, ())
@@ -342,7 +389,7 @@ class Rollouts:
         before, self.state = self.state, state
         sources = self._sources(effects)
         goes_on = before is not None and state is not None and before.phase is state.phase
-        late = self.progressing and now - self._written_at >= WRITTEN_EVERY
+        late = self.progressing and abs(now - self._written_at) >= WRITTEN_EVERY
         if goes_on and not (effects or late) and sources == self._recorded:
             return
         if state is None and before is None and sources == self._recorded:
@@ -352,6 +399,7 @@ class Rollouts:
         text = Record(state, sources).text()
         if (size := storage.size(text)) > storage.most:
             self._refuse_size(size, storage)
+            self._recorded = sources
             return
         self._writing = True
 
@@ -361,6 +409,8 @@ class Rollouts:
             if not why:
                 self._written_at, self._due, self._recorded = now, 0, sources
                 self._pending = state, effects
+                if self._outlived and self._given_uid:
+                    self._forget_deleted()
                 return
             self._warn("Failed to write the state of the rollout", why)
             self.state, self._due = before, self._instance.now() + EVERY
@@ -380,10 +430,13 @@ class Rollouts:
 
     def _refuse_size(self, size: int, storage: RolloutStorage) -> None:
         text = "The rollout is refused: its state would be lost with the leader"
+        if self.plan is None:
+            text = "A process that starts again puts in force what the objects say"
         what = f"the policies in force take {size} bytes there, the limit is {storage.most}"
         self._warn(text, f"{what}; {storage.remedy}")
-        self.state = None
-        self._instance.drop_candidate()
+        if self.plan is not None:
+            self.state = None
+            self._instance.drop_candidate()
 
     # Effects.
 
@@ -445,14 +498,10 @@ class Rollouts:
 
     # What is counted.
 
-    def audit_told(
-        self, audited: str, decision: Decision, verdict: Verdict, seconds: float
-    ) -> None:
-        """Count what the candidate would have decided."""
-        if verdict.result == SKIPPED or audited != self.audit_name:
-            return
-        count_verdict(self._stable, self._candidate, decision, verdict)
-        self._candidate.decided(seconds)
+    def audit_told(self, audited: str, decision: Decision, verdict: Verdict) -> None:
+        """Count what the candidate would have decided; times of both sides are none."""
+        if verdict.result != SKIPPED and audited == self.audit_name:
+            count_verdict(self._stable, self._candidate, decision, verdict)
 
     def _decided(self, attempt: Attempt, decision: Decision, start: float) -> None:
         if self.progressing and not is_made_again(attempt, self._instance.scheduler):

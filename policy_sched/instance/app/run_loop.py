@@ -17,16 +17,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
-
 from policy_sched import __version__
 from policy_sched.instance.app.gc_tuning import MemoryAfterBursts, freeze_loaded
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import manifests_below
 from policy_sched.instance.app.policy_objects import PolicyObjects
 from policy_sched.instance.observability import INFO, WARNING
-from policy_sched.profiles.load import PolicyObject
-from policy_sched.profiles.reload import Reload, Watched, changes, frozen_mounts
+from policy_sched.profiles.reload import PolicyFiles, Reload, Watched, changes, frozen_mounts
 
 GRACE: Final = 10.0
 """Seconds in which bindings in flight must complete at shutdown."""
@@ -210,16 +207,14 @@ class RunLoop:
 
     async def _watch_objects(self, objects: PolicyObjects) -> None:
         """Reload when policies that are objects have changed, until cancelled."""
-        judged: tuple[tuple[PolicyObject, ...], ...] | None = None
+        judged: PolicyFiles | None = None
         while True:
             await objects.changed.wait()
             await asyncio.sleep(TOGETHER)
             objects.changed.clear()
-            rollouts = self.instance.rollout_objects
-            if (objects.given(), () if rollouts is None else rollouts.given()) != judged:
+            if self.instance.files() != judged:
                 await self.reload("object")
-                files = self.instance.reloader.store.files
-                judged = files.objects, files.rollouts
+                judged = self.instance.reloader.store.files
 
     async def _again(self, trigger: str) -> None:
         """Read all files again, changed or not."""
@@ -229,20 +224,13 @@ class RunLoop:
     async def reload(self, trigger: str = "http") -> Reload:
         """Read the policies again, changed or not; return the result."""
         async with self._reload_lock:
-            store, objects = self.instance.reloader.store, self.instance.policy_objects
-            if objects is not None:
-                store.files = replace(store.files, objects=objects.given())
-            rollouts = self.instance.rollout_objects
-            if rollouts is not None:
-                store.files = replace(store.files, rollouts=rollouts.given())
-            compiled = await asyncio.to_thread(store.prepare)
-            compilation = await self.instance.readied(compiled)
-            await self.instance.settled()
-            reload = self.instance.reload(compilation, trigger)
-            if objects is not None:
-                objects.judge(store.files.objects, compiled.paths, reload)
-            if rollouts is not None:
-                rollouts.judge(store.files.rollouts, store.loaded.rollout)
+            instance = self.instance
+            instance.reloader.store.files = instance.files()
+            compiled = await asyncio.to_thread(instance.reloader.store.prepare)
+            compilation = await instance.readied(compiled)
+            await instance.settled()
+            reload = instance.reload(compilation, trigger)
+            instance.judge_objects(compiled, reload)
         self._wake()
         return reload
 

@@ -11,6 +11,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,10 +35,7 @@ def attribute_docs(model: type[Document]) -> dict[str, str]:
     """Return the docstring below each attribute of ``model``, read from its source file."""
     path = sys.modules[model.__module__].__file__
     assert path is not None
-    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-    body = next(
-        n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == model.__name__
-    )
+    body = _classes(path)[model.__name__]
     docs: dict[str, str] = {}
     for statement, following in itertools.pairwise(body):
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
@@ -45,6 +43,13 @@ def attribute_docs(model: type[Document]) -> dict[str, str]:
         if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
             docs[statement.target.id] = " ".join(str(following.value.value).split())
     return docs
+
+
+@cache
+def _classes(path: str) -> dict[str, list[ast.stmt]]:
+    """Return the bodies of the classes of a source file."""
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    return {n.name: n.body for n in tree.body if isinstance(n, ast.ClassDef)}
 
 
 def _models(model: type[Document] = Document) -> Iterator[type[Document]]:

@@ -76,12 +76,16 @@ class Audited:
             self.scheduler.cache.add_node(make_node(name, cpu="4"))
         if audits:
             log = DecisionLog(self.lines.append, lambda: 0)
+
+            def tick() -> float:
+                return self.clock()  # tests set another
+
             self.audits = Audits(
                 self.scheduler,
                 lambda profile: {**self.assembly.current.audits.get(profile, {}), **self.others},
                 self.families,
                 log,
-                Share(lambda: self.share, lambda: self.clock()),  # noqa: PLW0108 - tests set another
+                Share(lambda: self.share, tick, tick),
             )
 
     def decide(self, *cpus: str) -> list[str]:
@@ -102,6 +106,7 @@ class Audited:
 
     def results(self, name: str) -> dict[str, float]:
         """Return the counts of a policy by result."""
+        self.audits.fold()
         return {result: n for (_, audited, result), n in self.counts.items() if audited == name}
 
 

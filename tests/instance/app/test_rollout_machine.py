@@ -1,8 +1,13 @@
-"""Rollouts under hostile histories: changes, requests, dying processes, two leaders, odd clocks."""
+"""Rollouts under hostile histories: changes, requests, dying processes, two leaders, odd clocks.
+
+One machine, over files and over objects of a cluster.
+"""
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,17 +15,18 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy_sched import rollout
+from policy_sched.client.apimachinery import Key
 from policy_sched.instance.app import EmbeddedInstance
 from policy_sched.rollout import Phase
 from policy_sched.scheduler import Attempt, Decision
 from tests.examples import scaled
-from tests.instance.app.test_rollouts import World
+from tests.instance.app.rollout_worlds import ObjectProcess, ObjectWorld, World
 
 RULES = ("true", "node.name == 'a'", "node.name != 'c'", "false")
 STEPS = """\
 apiVersion: policysched.dev/v1alpha1
 kind: Rollout
-metadata: {name: quick}
+metadata: {name: careful}
 spec:
   steps:
   - audit: {decisions: 2, for: 3s}
@@ -28,56 +34,67 @@ spec:
   - canary: {percent: 60, by: Pod, for: 3s}
   abortWhen: [{expression: candidate.unschedulable > 0.9, message: no node, decisions: 4}]
 """
+WRONG = STEPS.replace("candidate.unschedulable", "candidate.unscheduled")
+KEY = Key(("policysched.dev", "Rollout"), "", "careful")
 
 
-class Watched(World):
-    """A world that looks at each decision, and at each step that begins."""
+def watch(instance: EmbeddedInstance) -> None:
+    """Look at the decisions of a process from now on."""
+    plans: list[rollout.Plan] = []
 
-    def start(self) -> EmbeddedInstance:
-        """Start a process; its decisions are looked at."""
-        instance = super().start()
-        self.watch(instance)
-        self.begun: list[tuple[str, int]] = []
-        return instance
+    def decided(attempt: Attempt, _decision: Decision, _start: float) -> None:
+        rollouts, store = instance.rollouts, instance.reloader.store
+        assert rollouts is not None
+        assert rollouts.settled, "no pod is decided before the sets are those of the record"
+        if rollouts.plan is not None:
+            plans[:] = [rollouts.plan]
+        made_by = attempt.profile.pipeline.content_hash
+        stable, staged = store.current.plans[0].content_hash, store.staged
+        if instance.scheduler.canary is None:
+            assert made_by == stable
+            return
+        assert staged is not None
+        assert rollouts.state is not None
+        (plan,) = plans
+        info = attempt.queued.info
+        share = rollout.share_of(rollout.key_of(info, "Pod"), plan.sides(staged.content_hash))
+        own, step = staged.plans[0].content_hash, rollouts.state.step
+        if rollouts._writing or rollouts._pending:  # the next step has not begun yet
+            step = max(step - 1, 0) if rollouts.state.phase is Phase.PROGRESSING else step
+        assert made_by == (own if share < plan.steps[step].percent else stable)
 
-    def watch(self, instance: EmbeddedInstance) -> None:
-        """Look at the decisions of a process from now on."""
-
-        def decided(attempt: Attempt, _decision: Decision, _start: float) -> None:
-            rollouts, store = instance.rollouts, instance.reloader.store
-            assert rollouts is not None
-            assert rollouts.settled, "no pod is decided before the sets are those of the record"
-            made_by = attempt.profile.pipeline.content_hash
-            stable = store.current.plans[0].content_hash
-            canary = instance.scheduler.canary
-            if canary is None:
-                assert made_by == stable
-                return
-            staged, state, plan = store.staged, rollouts.state, rollouts.plan
-            assert staged is not None
-            assert state is not None
-            assert plan is not None
-            info = attempt.queued.info
-            share = rollout.share_of(rollout.key_of(info, "Pod"), plan.sides(staged.content_hash))
-            percent = plan.steps[state.step].percent
-            own = staged.plans[0].content_hash
-            assert made_by == (own if share < percent else stable)
-
-        instance.scheduler.observers.decided.append(decided)
+    instance.scheduler.observers.decided.append(decided)
 
 
 class Rolling(RuleBasedStateMachine):
-    """One scheduler, or for a while two, over the files and the state of one rollout."""
+    """One scheduler, or for a while two, over the place of policies, and the state of a rollout."""
+
+    make: Callable[..., World] = World
 
     @initialize()
     def begin(self) -> None:
         """Start a process."""
         self.folder = tempfile.TemporaryDirectory()
-        self.world = Watched(Path(self.folder.name), text=STEPS)
+        self.world = type(self).make(Path(self.folder.name), text=STEPS)
         self.rule = "true"
-        self.before = self.world.instance.reloader.store.current
-        self.kept = self.profiles()
         self.seen: list[tuple[str, int]] = []
+        self.looked_at()
+
+    @property
+    def state(self) -> rollout.State | None:
+        """The state of the rollout, if there is one."""
+        rollouts = self.world.instance.rollouts
+        return None if rollouts is None else rollouts.state
+
+    @property
+    def progressing(self) -> bool:
+        """Whether a step is under way."""
+        return self.state is not None and self.state.phase is Phase.PROGRESSING
+
+    def looked_at(self) -> None:
+        """Hold what follows against what is in force now."""
+        watch(self.world.instance)
+        self.before, self.kept = self.world.instance.reloader.store.current, self.profiles()
 
     def profiles(self) -> list[object]:
         """Return what evaluates pods by the set in force."""
@@ -86,36 +103,42 @@ class Rolling(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, len(RULES) - 1))
     def change(self, number: int) -> None:
-        """Change the files, and have them read."""
+        """Change the policy, and have it read."""
         self.rule = RULES[number]
         self.world.change(self.rule)
 
     @rule(number=st.integers(0, len(RULES) - 1))
     def change_unseen(self, number: int) -> None:
-        """Change the files and die before they are read."""
+        """Change the policy and die before it is read."""
         self.rule = RULES[number]
         self.world.write(self.rule)
-        self.die()
+        if self.world.has_rollout:
+            self.die(0)
+        else:
+            self.world.start()
+            self.looked_at()
 
     @rule(seconds=st.integers(1, 6), pods=st.integers(0, 2))
     def go_on(self, seconds: int, pods: int) -> None:
         """Decide pods as time passes."""
         self.world.run(seconds, pods)
 
-    @rule()
-    def die(self) -> None:
-        """End the process without a word, and start another one."""
-        force = self.world.instance.reloader.store.current.content_hash
-        state = self.world.instance.rollouts and self.world.instance.rollouts.state
+    @rule(acts=st.integers(0, 2))
+    def die(self, acts: int) -> None:
+        """End the process without a word, wherever it is, and start another one."""
+        for _ in range(acts):
+            self.world.clock.advance(1)
+            self.world.act(self.world.instance)
+        force, state, rollouts = self.world.hash, self.state, self.world.instance.rollouts
+        written = rollouts is not None and not rollouts._writing
         self.world.start()
-        store = self.world.instance.reloader.store
-        assert store.current.content_hash == force
-        again = self.world.instance.rollouts and self.world.instance.rollouts.state
-        if state is not None and again is not None and again.candidate == state.candidate:
+        assert self.world.hash == force
+        again = self.state
+        if written and state and again and again.candidate == state.candidate:
             assert again.step == state.step
-        self.before, self.kept = store.current, self.profiles()
+        self.looked_at()
 
-    @precondition(lambda self: self.world.instance.rollouts.progressing)
+    @precondition(lambda self: self.progressing)
     @rule(action=st.sampled_from(("promote", "abort")))
     def request(self, action: rollout.Action) -> None:
         """Promote or abort by hand."""
@@ -129,38 +152,32 @@ class Rolling(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((-3600, -5, 3600, 10**6)))
     def jump(self, seconds: int) -> None:
         """Set the clock: no step is skipped, and none ends without its decisions."""
-        before = self.world.instance.rollouts.state if self.world.instance.rollouts else None
+        before = self.state
         self.world.clock.advance(seconds)
         self.world.settle()
-        if before is not None and before.phase is Phase.PROGRESSING:
-            after = self.world.rolled
-            if after.phase is Phase.PROGRESSING:
-                assert after.step - before.step in {0, 1}
+        if before is not None and before.phase is Phase.PROGRESSING and self.progressing:
+            assert self.world.rolled.step - before.step in {0, 1}
 
     @rule()
     def two_leaders(self) -> None:
         """Another process believes to lead: only one of them goes on, the other reads again."""
         first = self.world.instance
         second = self.world.start()
+        watch(second)
         for _ in range(6):
             self.world.clock.advance(1)
             for instance in (first, second):
-                instance.step()
-                instance.step()
-        self.before, self.kept = second.reloader.store.current, self.profiles()
+                self.world.act(instance)
+                self.world.act(instance)
+        self.looked_at()
 
     @rule()
-    def without_the_document(self) -> None:
-        """The Rollout is deleted: the files are in force at once; then it is there again."""
-        path = self.world.folder / "policies" / "rollout.yaml"
-        path.unlink()
+    def without_the_rollout(self) -> None:
+        """The Rollout is deleted for a while."""
+        self.world.write_rollout(None)
         self.world.change(self.rule)
-        store = self.world.instance.reloader.store
-        assert store.staged is None
-        assert store.current.content_hash == store.loaded.content_hash
-        path.write_text(STEPS)
+        self.world.write_rollout(STEPS)
         self.world.change(self.rule)
-        assert store.staged is None
 
     @invariant()
     def what_is_in_force_is_left_alone(self) -> None:
@@ -175,24 +192,23 @@ class Rolling(RuleBasedStateMachine):
     @invariant()
     def no_step_is_skipped(self) -> None:
         """The steps of one candidate follow one another."""
-        state = self.world.instance.rollouts and self.world.instance.rollouts.state
+        state = self.state
         if state is None or state.phase is not Phase.PROGRESSING:
             self.seen.clear()
             return
-        place = state.candidate, state.step
+        place = f"{state.rollout}/{state.candidate}", state.step
         if self.seen and self.seen[-1] != place:
             candidate, step = self.seen[-1]
             # Two steps may end within one rule.
-            assert candidate != state.candidate or step < state.step
+            assert candidate != place[0] or step < state.step
         self.seen.append(place)
 
     @invariant()
     def the_candidate_decides_only_in_a_canary(self) -> None:
         """In an audit, and after the end, there is no canary."""
-        instance = self.world.instance
-        state = instance.rollouts and instance.rollouts.state
+        state = self.state
         canary = state is not None and state.phase is Phase.PROGRESSING and state.step > 0
-        assert instance.scheduler.canary is None or canary
+        assert self.world.instance.scheduler.canary is None or canary
 
     def teardown(self) -> None:
         """Forget the files."""
@@ -200,5 +216,92 @@ class Rolling(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-TestRolling = pytest.mark.hypothesis(Rolling.TestCase)
-TestRolling.settings = settings(max_examples=scaled(6), stateful_step_count=8, deadline=None)
+class RollingFiles(Rolling):
+    """Over files."""
+
+    @rule()
+    def without_the_rollout(self) -> None:
+        """The Rollout is deleted: the files are in force at once; then it is there again."""
+        self.world.write_rollout(None)
+        self.world.change(self.rule)
+        store = self.world.instance.reloader.store
+        assert store.staged is None
+        assert store.current.content_hash == store.loaded.content_hash
+        self.world.write_rollout(STEPS)
+        self.world.change(self.rule)
+        assert store.staged is None
+
+
+class RollingObjects(Rolling):
+    """Over objects: requests are annotations, and the record is the status of the Rollout."""
+
+    world: ObjectWorld
+    make = ObjectWorld
+
+    @precondition(lambda self: self.progressing)
+    @rule(action=st.sampled_from(("promote", "abort")), other=st.booleans())
+    def annotate(self, action: rollout.Action, other: bool) -> None:
+        """Ask by an annotation, for this candidate or another one; it is done once."""
+        if not self.world.has_rollout:
+            return
+        candidate = "another" if other else f"{self.world.rolled.candidate}/{self.world.clock()}"
+        annotations = {rollout.ANNOTATIONS[action]: candidate}
+        self.world.home.store.patch(KEY, {"metadata": {"annotations": annotations}})
+        self.world.run(2)
+        if not other:
+            wanted = {"promote": Phase.PROMOTED, "abort": Phase.ABORTED}[action]
+            assert self.world.rolled.phase is wanted
+
+    @rule(text=st.sampled_from((None, WRONG, STEPS)))
+    def change_the_rollout(self, text: str | None) -> None:
+        """The Rollout is deleted, gets errors, or is there again."""
+        before = self.world.hash, self.progressing
+        self.world.write_rollout(text)
+        self.world.settle()
+        if before[1] and text is not STEPS:
+            assert self.world.hash == before[0], "a candidate is never in force by this"
+            assert text is WRONG or not self.progressing
+
+    @rule(seconds=st.integers(1, 4))
+    def falls_behind(self, seconds: int) -> None:
+        """A leader hears of nothing, and another one leads, too; then the first one ends."""
+        first = self.world.instance
+        assert isinstance(first, ObjectProcess)
+        first.falls_behind()
+        second = self.world.start()
+        watch(second)
+        for _ in range(seconds):
+            self.world.clock.advance(1)
+            for instance in (second, first):
+                self.world.act(instance)
+                self.world.act(instance)
+        self.world.settle()
+        self.looked_at()
+
+    @invariant()
+    def what_is_written_goes_on_from_what_was(self) -> None:
+        """No step is skipped or repeated, and what was aborted is not tried again."""
+        written = self.world.written
+        for before, after in itertools.pairwise(written):
+            again = before.phase is Phase.REPLACED  # the change was taken back, and came again
+            same = _attempt(before) == _attempt(after) and not again
+            if after.phase is Phase.PROGRESSING and same:
+                assert before.phase is Phase.PROGRESSING
+                assert after.step - before.step in {0, 1}
+                assert after.step == before.step or after.counts == rollout.Observed()
+            elif after.phase is Phase.PROGRESSING:
+                assert after.step == 0
+            elif after.reason == "StepsPassed" and before.phase is Phase.PROGRESSING:
+                assert same
+                assert before.step == 2
+        del written[:-1]
+
+
+def _attempt(state: rollout.State) -> tuple[str, ...]:
+    return state.rollout, state.plan, state.stable, state.candidate
+
+
+TestRollingFiles = pytest.mark.hypothesis(RollingFiles.TestCase)
+TestRollingFiles.settings = settings(max_examples=scaled(6), stateful_step_count=8, deadline=None)
+TestRollingObjects = pytest.mark.hypothesis(RollingObjects.TestCase)
+TestRollingObjects.settings = settings(max_examples=scaled(6), stateful_step_count=8, deadline=None)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from policy_sched import rollout
-from policy_sched.client.apimachinery import POD
+from policy_sched.client.apimachinery import Key
 from policy_sched.errors import ClusterError
-from policy_sched.instance.app import EmbeddedInstance, Sources
 from policy_sched.instance.app.rollout_storage import (
     ANNOTATION,
     CHANGED,
@@ -22,121 +20,9 @@ from policy_sched.instance.app.rollout_storage import (
     read_record,
 )
 from policy_sched.model import PodInfo
-from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.rollout import Phase
-from policy_sched.testing import FakeClock, make_pod
-from tests.embedded.world import node, pod
-
-NODES = ("a", "b", "c")
-POLICY = """\
-apiVersion: policysched.dev/v1alpha1
-kind: Policy
-metadata: {name: Only}
-spec:
-  filter: [{expression: "%s", message: elsewhere}]
-"""
-ROLLOUT = """\
-apiVersion: policysched.dev/v1alpha1
-kind: Rollout
-metadata: {name: careful}
-spec:
-  steps:
-  - audit: {decisions: 3, for: 1m}
-  - canary: {percent: 30, by: Pod, for: 2m}
-  - canary: {percent: 60, by: Pod, for: 2m}
-  abortWhen:
-  - {expression: candidate.errors > 0, message: a rule fails}
-  - {expression: candidate.unschedulable > stable.unschedulable + 0.5, message: no node}
-"""
-
-
-class World:
-    """An embedded scheduler with its files and a clock of its own."""
-
-    def __init__(self, folder: Path, rule: str = "true", text: str = ROLLOUT) -> None:
-        self.folder = folder
-        self.clock = FakeClock(10**18)
-        self.count = 0
-        self.lines: list[dict[str, Any]] = []
-        self.write(rule)
-        (folder / "policies" / "rollout.yaml").write_text(text)
-        self.state = str(folder / "state.json")
-        self.instance = self.start()
-
-    def write(self, rule: str) -> None:
-        """Write the policy."""
-        (self.folder / "policies").mkdir(exist_ok=True)
-        (self.folder / "policies" / "only.yaml").write_text(POLICY % rule)
-
-    def start(self) -> EmbeddedInstance:
-        """Start a process with these files."""
-        files = PolicyFiles(None, (str(self.folder / "policies"),), keeps_texts=True)
-        instance = EmbeddedInstance(
-            Sources(files, controllers=False), self.clock, self.lines.append
-        )
-        instance.rollout_state = self.state
-        instance.audit_share = 1.0
-        instance.scheduler.observers.timer = lambda: self.clock() / 1e9
-        for name in NODES:
-            instance.cluster.apply(node(name, "100000"))
-        self.instance = instance
-        instance.step()
-        instance.step()
-        instance.step()
-        return instance
-
-    def change(self, rule: str) -> None:
-        """Change the policy, and have the files read again."""
-        self.write(rule)
-        self.instance.reload(self.instance.reloader.store.prepare(), "file")
-        self.settle()
-
-    def settle(self) -> None:
-        """Do what is due now."""
-        for _ in range(4):
-            self.instance.step()
-
-    def run(self, seconds: int, pods: int = 1) -> dict[str, str]:
-        """Let time pass, with pods each second; return their nodes."""
-        nodes = {}
-        for _ in range(seconds):
-            names = [f"p{self.count + i}" for i in range(pods)]
-            self.count += pods
-            for name in names:
-                self.instance.cluster.apply(pod(name))
-            self.clock.advance(1)
-            self.settle()
-            for name in names:
-                stored = self.instance.cluster.store.get(POD, "default", name)
-                nodes[name] = stored.typed.spec.node_name
-                self.instance.cluster.delete(stored.key)
-        return nodes
-
-    @property
-    def rolled(self) -> rollout.State:
-        """The state of the rollout."""
-        rollouts = self.instance.rollouts
-        assert rollouts is not None
-        assert rollouts.state is not None
-        return rollouts.state
-
-    @property
-    def hash(self) -> str:
-        """The hash of the set in force."""
-        return self.instance.reloader.store.current.content_hash
-
-    def messages(self, text: str) -> list[dict[str, Any]]:
-        """Return the lines of the log with a message."""
-        return [line for line in self.lines if line["msg"] == text]
-
-    def events(self) -> list[str]:
-        """Return the reasons of the events about the rollout, in order."""
-        steps = {
-            "A step of the rollout begins": "RolloutStepped",
-            "Promoted the candidate": "RolloutPromoted",
-            "Aborted the rollout": "RolloutAborted",
-        }
-        return [steps[line["msg"]] for line in self.lines if line["msg"] in steps]
+from policy_sched.testing import make_pod
+from tests.instance.app.rollout_worlds import ROLLOUT_TEXT, ObjectWorld, World
 
 
 @pytest.fixture
@@ -408,3 +294,54 @@ def test_a_set_that_is_too_large_to_be_kept_is_not_rolled_out(world: World) -> N
     assert world.instance.reloader.store.staged is None
     (line,) = world.messages("The rollout is refused: its state would be lost with the leader")
     assert line["error"].endswith("the limit is 100; use --rollout-state")
+
+
+def test_what_a_deleted_object_would_have_brought_stays_out(tmp_path: Path) -> None:
+    """Also after a restart, until another change comes; a new Rollout begins at its first step."""
+    world = ObjectWorld(tmp_path)
+    stable = world.hash
+    world.change("node.name == 'a'")
+    world.run(70)
+    assert world.rolled.step == 1
+    world.write_rollout(None)
+    world.settle()
+    assert world.rolled.reason == "RolloutDeleted"
+    for _ in range(2):
+        world.start()
+        assert world.hash == stable
+    world.write_rollout(ROLLOUT_TEXT)
+    world.start()
+    assert (world.hash, world.rolled.phase, world.rolled.step) == (stable, Phase.PROGRESSING, 0)
+    world.write_rollout(None)
+    world.settle()
+    world.change("node.name == 'b'")
+    assert set(world.run(3).values()) == {"b"}
+    world.change("node.name == 'a'")
+    world.start()
+    assert set(world.run(3).values()) == {"a"}
+
+
+def test_an_audit_measures_no_times_and_a_canary_those_of_both_sides(world: World) -> None:
+    """What an audit takes beside a decision says nothing about the candidate."""
+    world.change("node.name == 'a'")
+    world.run(10)
+    counts = world.rolled.counts
+    for side in (counts.stable, counts.candidate):
+        assert (side.decisions, side.waiting, side.deciding) == (9, {}, {})
+    world.run(60, pods=2)
+    counts = world.rolled.counts
+    assert world.rolled.step == 1
+    for side in (counts.stable, counts.candidate):
+        assert sum(side.waiting.values()) == sum(side.deciding.values()) == side.decisions > 0
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up(tmp_path: Path) -> None:
+    """What is due once a second stays so."""
+    world = ObjectWorld(tmp_path)
+    world.change("node.name == 'a'")
+    world.clock.advance(-3600)
+    annotations = {rollout.ANNOTATIONS["promote"]: world.rolled.candidate}
+    patch = {"metadata": {"annotations": annotations}}
+    world.home.store.patch(Key(("policysched.dev", "Rollout"), "", "careful"), patch)
+    world.run(2)
+    assert world.rolled.phase is Phase.PROMOTED
