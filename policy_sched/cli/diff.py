@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -24,11 +23,12 @@ from policy_sched.diff import (
     PLACED,
     PlacementDiff,
     PolicyDiff,
+    Rewrite,
     SeedsDiff,
     compare_placements,
     compare_seeds,
     diff_page,
-    rewrites,
+    proven_alike,
     shadow_page,
     summarize,
 )
@@ -176,7 +176,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     diagnostics.write_diagnostics(_untried(before, after), sys.stderr)
     objects = on.objects(decoded_kinds((*before.plans, *after.plans)))
     contents = contents_of(objects) if report is not None and objects is not None else None
-    proven = _proven_alike(before, after)
+    proven = proven_alike(before, after, _alike)
     placements = None
     if objects is not None and (proven is None or on.always_simulate):
         placements = _placements(before, after, objects, on, now)
@@ -213,19 +213,10 @@ def _untried(old: CompiledFiles, new: CompiledFiles) -> list[Diagnostic]:
     ]
 
 
-def _proven_alike(old: CompiledFiles, new: CompiledFiles) -> list[str] | None:
-    """Return the policies that are proven to decide alike; None if some decision may change.
-
-    None, too, without the extra prove.
-    """
-    changed = rewrites(old, new) if find_spec("z3") else None
-    if changed is None:
-        return None
-    if changed:
-        with progress("proving"):
-            if not import_module("policy_sched.prove").decide_alike(changed):
-                return None
-    return sorted({source.name for source, _ in changed})
+def _alike(changed: Sequence[Rewrite]) -> bool:
+    """Return whether it is proven that policies decide alike."""
+    with progress("proving"):
+        return bool(import_module("policy_sched.prove").decide_alike(changed))
 
 
 def _placements(

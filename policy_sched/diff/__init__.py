@@ -15,6 +15,11 @@ from policy_sched.diff.placement_diff import (
     compare_seeds as compare_seeds,
 )
 from policy_sched.diff.policy_diff import PolicyDiff as PolicyDiff
+from policy_sched.diff.policy_rewrites import (
+    Rewrite as Rewrite,
+    proven_alike as proven_alike,
+    rewrites as rewrites,
+)
 from policy_sched.diff.report import (
     measure_document as measure_document,
     measure_row as measure_row,
@@ -22,5 +27,4 @@ from policy_sched.diff.report import (
     seeds_text as seeds_text,
     worst_first as worst_first,
 )
-from policy_sched.diff.rewrites import rewrites as rewrites
 from policy_sched.diff.shadow import read_decision_log as read_decision_log, summarize as summarize

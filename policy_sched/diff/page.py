@@ -37,7 +37,6 @@ def diff_page(diff: PolicyDiff) -> Summary:
     remarks = [line.strip() for line in diff.configuration_lines()]
     title, count = "What the policies change", len(diff.differences)
     lead = counted(count, "difference") if count else SAME
-    lead = diff.unchanged() or lead
     sections: list[Section] = []
     facts, tone = None, _tone(diff.placements)
     if diff.placements is not None and diff.idle_only:
@@ -54,6 +53,7 @@ def diff_page(diff: PolicyDiff) -> Summary:
         if diff.placements.causes.keys() - {Cause.POLICY}:
             remarks.append(report.ONE_SEED)
     sections.append(_differences(diff.differences))
+    lead = " ".join(filter(None, (diff.unchanged(), lead)))
     return Summary(title, lead, sections, "diff", tone, remarks, facts)
 
 

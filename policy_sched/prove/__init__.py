@@ -5,7 +5,7 @@ solver finds is run through the scheduler before it is shown.
 """
 
 from policy_sched.prove.counterexample import text_of as text_of
-from policy_sched.prove.decisions import decide_alike as decide_alike
+from policy_sched.prove.decisions import all_alike as all_alike, decide_alike as decide_alike
 from policy_sched.prove.prover import (
     Prover as Prover,
     Settings as Settings,
@@ -13,5 +13,9 @@ from policy_sched.prove.prover import (
     parts_of as parts_of,
     prove as prove,
 )
-from policy_sched.prove.report import ProofReport as ProofReport
+from policy_sched.prove.report import (
+    ProofReport as ProofReport,
+    answer_text as answer_text,
+    refutation as refutation,
+)
 from policy_sched.prove.world import ASSUMPTIONS as ASSUMPTIONS

@@ -12,6 +12,7 @@ from typing import Final
 
 import z3
 
+from policy_sched.diff import Rewrite
 from policy_sched.language import check
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.profiles.load import content_hash
@@ -22,7 +23,6 @@ from policy_sched.prove.solving import Question
 from policy_sched.prove.terms import Term, Terms, conjunction, disjunction, names_in, negation
 from policy_sched.prove.world import World
 
-Rewrite = tuple[PolicySource, PolicySource]
 LONGEST: Final = 10
 """Seconds of processor time that all questions may take together."""
 #: Seconds of the solver for each question, in steps of a common machine.
@@ -37,7 +37,7 @@ def decide_alike(rewrites: Sequence[Rewrite]) -> bool:
     The policies differ in filter and score, and in what these share, alone.
     """
     limits = ProcessLimits(LONGEST)
-    with LimitedProcess[Sequence[Rewrite], bool](_all_alike, limits, forks=True) as process:
+    with LimitedProcess[Sequence[Rewrite], bool](all_alike, limits, forks=True) as process:
         process.begin(rewrites)
         try:
             return process.result()
@@ -45,7 +45,8 @@ def decide_alike(rewrites: Sequence[Rewrite]) -> bool:
             return False
 
 
-def _all_alike(rewrites: Sequence[Rewrite]) -> bool:
+def all_alike(rewrites: Sequence[Rewrite]) -> bool:
+    """Return whether it is proven that each policy decides as it did before, in this process."""
     return all(_alike(old, new) for old, new in rewrites)
 
 

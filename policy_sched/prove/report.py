@@ -41,8 +41,7 @@ class ProofReport:
             yield file
             for verdict in group:
                 yield f"  {verdict.line}: {verdict.claim}: {answer_text(verdict)}"
-                if verdict.answer == REFUTED and verdict.test is not None:
-                    yield from (f"      {line}" for line in example_lines(verdict))
+                yield from (f"      {line}" for line in refutation(verdict))
         yield self.last_line()
 
     def document(self) -> Document:
@@ -73,11 +72,10 @@ class ProofReport:
             cells = (verdict.claim, f"{verdict.file}:{verdict.line}", answer_text(verdict))
             yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
         for verdict in self.verdicts:
-            if verdict.answer == REFUTED and verdict.test is not None:
-                yield ""
-                yield f"{_cell(verdict.claim)}:"
-                yield ""
-                yield from (f"    {one_line(line)}" for line in example_lines(verdict))
+            lines = refutation(verdict)
+            if lines:
+                yield from ("", f"{_cell(verdict.claim)}:", "")
+                yield from (f"    {one_line(line)}" for line in lines)
         yield ""
         yield self.last_line()
 
@@ -86,7 +84,6 @@ class ProofReport:
         for verdict in self.verdicts:
             text = one_line(answer_text(verdict))
             refuted = verdict.answer == REFUTED
-            example = tuple(example_lines(verdict)) if refuted and verdict.test else ()
             yield CaseResult(
                 verdict.file,
                 "policy-sched.prove",
@@ -94,7 +91,7 @@ class ProofReport:
                 f"{verdict.file}: {verdict.claim}",
                 verdict.seconds,
                 text if refuted else "",
-                (text, *example) if refuted else (),
+                (text, *refutation(verdict)) if refuted else (),
                 (text,) if verdict.answer == UNKNOWN else (),
             )
 
@@ -106,9 +103,10 @@ def answer_text(verdict: Verdict) -> str:
     return f"{verdict.answer}: {verdict.reason}" if verdict.reason else verdict.answer
 
 
-def example_lines(verdict: Verdict) -> list[str]:
-    """Return the lines of the objects of a verdict's test."""
-    assert verdict.test is not None
+def refutation(verdict: Verdict) -> list[str]:
+    """Return the lines of the pod and the node that refute a claim; none if nothing does."""
+    if verdict.answer != REFUTED or verdict.test is None:
+        return []
     parts = {key: verdict.test[key] for key in ("objects", "pending", "expect")}
     return text_of(parts).splitlines()
 

@@ -263,7 +263,7 @@ def test_without_the_solver_a_rewrite_is_simulated(
     rewrite: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What differs is shown as if there were no proofs."""
-    monkeypatch.setattr("policy_sched.cli.diff.find_spec", lambda _name: None)
+    monkeypatch.setattr("policy_sched.diff.policy_rewrites.find_spec", lambda _name: None)
     assert run(rewrite) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("profile default-scheduler: Refuses filter[0].expression\n")

@@ -170,8 +170,8 @@ def test_an_edit_is_tried_and_downloaded(console: tuple[Any, Running], folder: P
     assert "+  params: {pool: a}" in (folder / "policies.patch").read_text()
 
 
-def test_a_new_file_is_tried(console: tuple[Any, Running]) -> None:
-    """A file that is added begins with a policy, and counts in a trial."""
+def test_a_new_file_is_tried_and_proven(console: tuple[Any, Running]) -> None:
+    """A file that is added begins with a policy, and counts in a trial and a proof."""
     page = editing(console)
     page.locator("[data-part=name]").fill("another.yaml")
     page.get_by_role("button", name="Add").click()
@@ -179,6 +179,8 @@ def test_a_new_file_is_tried(console: tuple[Any, Running]) -> None:
     page.locator("[data-part=state]", has_text="no problems").wait_for()
     page.get_by_role("button", name="Try it").click()
     page.locator("#result", has_text="MyPolicy").wait_for()
+    page.get_by_role("button", name="Prove it").click()
+    page.locator("#result", has_text="MyPolicy: some node passes").wait_for()
 
 
 def test_the_slider_moves_by_keyboard(console: tuple[Any, Running]) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +21,22 @@ from policy_sched.console.pages.page import linked
 from policy_sched.console.pages.policies import EDIT, hits_sections, view as policies_view
 from policy_sched.console.sources import ClusterSource
 from policy_sched.diff import diff_page
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.profiles.reload import NoResultError
 from policy_sched.source import MAX_POLICY_BYTES
-from policy_sched.web import Block, DiagnosticView, Prose, Section, Text, Value, environment
+from policy_sched.web import (
+    Block,
+    Column,
+    DiagnosticView,
+    Prose,
+    Section,
+    Source,
+    Table,
+    Text,
+    Tone,
+    Value,
+    environment,
+)
 
 BODY_SECONDS: Final = 30.0
 """How long a browser may take to send a body."""
@@ -54,6 +67,7 @@ def view(source: ClusterSource, query: page.Query, results: page.Results) -> pag
     return {
         "cluster": source.status.name,
         "new": not texts,
+        "proves": find_spec("z3") is not None,
         "data": {
             "files": files,
             "file": query.get("file"),
@@ -189,6 +203,18 @@ async def attempt(source: ClusterSource | None, request: web.Request) -> web.Res
     return fragment(sections(trial, page.address(EDIT, file=_text(sent, "file"))))
 
 
+async def prove(source: ClusterSource | None, request: web.Request) -> web.Response:
+    """Ask what holds of the edited policies, and return the answers."""
+    assert source is not None, "the page needs a cluster"
+    sent = await body(request)
+    question = trials.ProofQuestion(source.store.files, _edits(source, sent))
+    try:
+        proofs = await request.app[trials.TRIAL_PROCESS].ask(question)
+    except PolicySchedError as error:
+        return refused(error)
+    return fragment(proof_sections(proofs, page.address(EDIT, file=_text(sent, "file"))))
+
+
 async def download(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return the edits as a patch."""
     assert source is not None, "the page needs a cluster"
@@ -229,16 +255,42 @@ EDITOR: Final = page.Page(
         "/policies/editor": ask,
         "/policies/new": new_file,
         "/policies/try": attempt,
+        "/policies/prove": prove,
         "/policies/patch": download,
     },
 )
 
 
+def _shown(problems: Sequence[Diagnostic], href: str) -> list[Block]:
+    return [DiagnosticView.of(problem, f"{href}&line={problem.line}") for problem in problems]
+
+
+_TONES: Final[dict[str, Tone]] = {"refuted": "bad", "unknown": "warn"}
+
+
+def proof_sections(proofs: trials.Proofs, href: str) -> list[Section]:
+    """Return what is known of each claim, and the pods and nodes that refute claims."""
+    if proofs.problems:
+        text = "The edited policies or claims have errors, so nothing was asked."
+        shown = _shown(proofs.problems, href)
+        return [Section("Problems", [Prose([Text(text, tone="bad")]), *shown])]
+    rows: list[Sequence[Value]] = [
+        [found.claim, found.place, Text(found.words, tone=_TONES.get(found.answer, "good"))]
+        for found in proofs.answers
+    ]
+    columns = [Column("Claim"), Column("Line"), Column("Answer", wide=True)]
+    blocks: list[Block] = [Table("What holds for every pod and node", columns, rows)]
+    blocks += [
+        Source(f"Refutes: {found.claim}", found.refutation, numbered=False)
+        for found in proofs.answers
+        if found.refutation
+    ]
+    return [Section("Proofs", [Prose([proofs.summary]), *blocks])]
+
+
 def sections(trial: trials.PolicyTrial, href: str) -> list[Section]:
     """Return the result of a trial; ``href``: the address of the editor, for problems."""
-    problems: list[Block] = [
-        DiagnosticView.of(problem, f"{href}&line={problem.line}") for problem in trial.problems
-    ]
+    problems = _shown(trial.problems, href)
     if trial.diff is None:
         text = "The edited policies have errors, so nothing was decided."
         return [Section("Problems", [Prose([Text(text, tone="bad")]), *problems])]

@@ -5,6 +5,11 @@ the language server (editor) and of `diff` and `simulate` (trial). Edits are cop
 (edits); nothing is applied.
 """
 
+from policy_sched.console.trials.claims import (
+    ClaimAnswer as ClaimAnswer,
+    ProofQuestion as ProofQuestion,
+    Proofs as Proofs,
+)
 from policy_sched.console.trials.editor import Asked as Asked, EditorQuestion as EditorQuestion
 from policy_sched.console.trials.edits import (
     SourceText as SourceText,

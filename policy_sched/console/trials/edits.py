@@ -131,9 +131,12 @@ def edited(files: PolicyFiles, edits: Mapping[str, str]) -> Iterator[EditedFiles
 
         config = copied(0, files.config) if isinstance(files.config, str) else files.config
         policies = [copied(i + 1, root) for i, root in enumerate(files.policies)]
-        added = [path for path in edits if path not in names.values()]
-        for i, path in enumerate(added, start=len(policies) + 1):
-            policies.append(copied(i, path))
+        beside = {str(Path(path).parent): Path(copy).parent for copy, path in names.items()}
+        for path in [path for path in edits if path not in names.values()]:
+            place = beside.get(str(Path(path).parent), Path(folder, "added"))
+            added = _copied(Path(path), place, edits, names)
+            if not any(Path(added).is_relative_to(root) for root in policies):
+                policies.append(added)
         yield EditedFiles(structs.replace(files, config=config, policies=tuple(policies)), names)
 
 

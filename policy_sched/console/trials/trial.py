@@ -20,7 +20,7 @@ from policy_sched import simulate
 from policy_sched.console.sources import ClusterSource
 from policy_sched.console.trials.edits import edited
 from policy_sched.console.trials.questions import EDITOR, TRIALS, Question, QuestionProcess
-from policy_sched.diff import PolicyDiff, compare_placements, compare_seeds
+from policy_sched.diff import PolicyDiff, Rewrite, compare_placements, compare_seeds, proven_alike
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.lru import Lru
 from policy_sched.manifests import set_creation_times
@@ -95,9 +95,9 @@ class TrialQuestion(Question[PolicyTrial]):
             if len(self.seeds) == 1
             else compare_seeds(old.plans, new.plans, objects, self.seeds, now=self.now)
         )
-        diff = PolicyDiff(
-            replace(old, plans=()), replace(new, plans=()), differences(old, new), placements
-        )
+        proven = proven_alike(old, new, _alike)
+        sides = replace(old, plans=()), replace(new, plans=())
+        diff = PolicyDiff(*sides, differences(old, new), placements, proven)
         return PolicyTrial(tuple(new.warnings), diff, pending)
 
     def _old(self) -> CompiledFiles:
@@ -110,6 +110,12 @@ class TrialQuestion(Question[PolicyTrial]):
             config = self.files.config if isinstance(self.files.config, str) else None
             return CompiledFiles(config, self.plans, {})
         return replace(files, plans=self.plans) if self.plans else files
+
+
+def _alike(changed: Sequence[Rewrite]) -> bool:
+    from policy_sched.prove import all_alike  # noqa: PLC0415  z3-solver may be absent
+
+    return all_alike(changed)
 
 
 @dataclass(frozen=True, slots=True)

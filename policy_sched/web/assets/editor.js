@@ -176,15 +176,19 @@
 
   // Trials and patches.
 
-  async function attempt() {
-    const button = find("try");
+  function attempt() {
+    asked("try", "Deciding with both sets of policies ...", { seeds: Number(find("seeds").value) });
+  }
+
+  async function asked(name, words, more) {
+    const button = find(name);
     if (button.disabled) return;
     button.disabled = true;
     result.setAttribute("aria-busy", "true");
-    result.replaceChildren(element("p", "Deciding with both sets of policies ...", "dim sheet"));
+    result.replaceChildren(element("p", words, "dim sheet"));
     let text;
     try {
-      text = await (await post("/policies/try", { edits: edits(), seeds: Number(find("seeds").value), file: current })).text();
+      text = await (await post("/policies/" + name, { edits: edits(), file: current, ...more })).text();
     } catch (error) {
       text = "";
       result.replaceChildren(element("p", error.message, "bad sheet"));
@@ -210,6 +214,7 @@
   }
 
   find("try").addEventListener("click", attempt);
+  find("prove")?.addEventListener("click", () => asked("prove", "Asking for every pod and node ...", {}));
   find("patch").addEventListener("click", patch);
   if (files.size) show(files.has(given.file) ? given.file : files.keys().next().value, given.line);
   root.dataset.ready = "true";

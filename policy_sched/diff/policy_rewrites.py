@@ -7,7 +7,8 @@ with such other sections, as these may read them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
@@ -25,6 +26,19 @@ _SHARED: Final[dict[str, Any]] = {
     "match_conditions": (),
 }
 _RULES: Final[dict[str, Any]] = {"filter": (), "score": None, "measures": ()}
+
+
+def proven_alike(
+    old: CompiledFiles, new: CompiledFiles, alike: Callable[[Sequence[Rewrite]], bool]
+) -> list[str] | None:
+    """Return the names of rewritten policies if no decision can change; None if some may.
+
+    ``alike`` says whether it is proven of rewrites; it is not asked where z3-solver is absent.
+    """
+    changed = rewrites(old, new) if find_spec("z3") else None
+    if changed is None or (changed and not alike(changed)):
+        return None
+    return sorted({source.name for source, _ in changed})
 
 
 def rewrites(old: CompiledFiles, new: CompiledFiles) -> list[Rewrite] | None:
