@@ -13,7 +13,7 @@ Writing, without threads or clocks; each call has its time in ns since 1970::
     recorder.put(now, pod)                    # came or changed: what does not differ is no line
     recorder.decided(Decided(time=now, pod="default/web-1", node="n1"))
     recorder.remove(now, pod)
-    recorder.flush(now)                       # once a second
+    recorder.flush(now)                       # every five seconds
     recorder.close(now)
 
 Reading::
@@ -47,5 +47,5 @@ from policy_sched.recording.pseudonyms import (
     renamed as renamed,
 )
 from policy_sched.recording.reading import Recording as Recording
-from policy_sched.recording.recorder import Kept as Kept, Recorder as Recorder
+from policy_sched.recording.recorder import EVERY as EVERY, Kept as Kept, Recorder as Recorder
 from policy_sched.recording.reduction import TAKEN as TAKEN, reduced as reduced

@@ -7,19 +7,15 @@ mostly change in one place, so ``status.images[2:3]`` stands for that part of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 from functools import cache, lru_cache
-from itertools import compress
-from operator import ne
 from types import UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 from msgspec.structs import astuple, replace
 
-Forms: TypeAlias = Mapping[str, Callable[[Any], Any]]
-"""By path, what reduces a value before it is compared."""
 _PART: Final = re.compile(r"([^\[\]]+)(?:\[([0-9]{1,9}):([0-9]{1,9})\])?")
 _WHOLE: Final = frozenset({str, int, float, bool, dict, datetime, type(None)})
 """Types of values that are no structs and no lists."""
@@ -35,22 +31,18 @@ def _paths(kind: Hashable, prefix: str) -> tuple[str, ...]:
 
 
 def find_differences(
-    old: msgspec.Struct, new: msgspec.Struct, forms: Forms, prefix: str, found: dict[str, Any]
+    old: msgspec.Struct, new: msgspec.Struct, prefix: str, found: dict[str, Any]
 ) -> None:
     """Add what differs between two structs of one type to what was found, by path."""
-    values, others, paths = astuple(old), astuple(new), _paths(type(old), prefix)
-    # A loop in Python over all fields would take five times as long.
-    for index in compress(range(len(values)), map(ne, values, others)):
-        before, after, path = values[index], others[index], paths[index]
-        if path in forms:
-            before, after = forms[path](before), forms[path](after)
-            if before == after:
-                continue
+    paths = _paths(type(old), prefix)
+    for path, before, after in zip(paths, astuple(old), astuple(new), strict=True):
+        if before is after or before == after:
+            continue
         kind = type(before)
         if kind is not type(after) or kind in _WHOLE:
             found[path] = after
         elif kind is not tuple:
-            find_differences(before, after, forms, f"{path}.", found)
+            find_differences(before, after, f"{path}.", found)
         elif before and after:
             start, stop, part = _part_that_differs(before, after)
             found[f"{path}[{start}:{stop}]"] = part

@@ -13,9 +13,10 @@ are counted as lost, and from time to time a new segment is tried, which begins 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -25,10 +26,17 @@ from msgspec.structs import replace
 from policy_sched import model
 from policy_sched.errors import PolicySchedError
 from policy_sched.manifests import custom_data
+from policy_sched.model import ENDED_PHASES
 from policy_sched.recording import lines
 from policy_sched.recording.events import Decided, RecordedPolicies
 from policy_sched.recording.field_changes import find_differences
-from policy_sched.recording.reduction import ANNOTATIONS, reduced, with_sources, without_messages
+from policy_sched.recording.reduction import (
+    ANNOTATIONS,
+    reduced,
+    reduced_metadata,
+    with_sources,
+    without_messages,
+)
 from policy_sched.recording.segments import FolderLock, SegmentFile, Write, numbers_in, segment_path
 from policy_sched.source import write_file
 
@@ -38,15 +46,16 @@ HOUR: Final = 3600 * model.SECOND
 DAY: Final = 24 * HOUR
 PAUSE: Final = 15 * model.SECOND
 """Nanoseconds after which a new segment is tried where none could be written."""
+EVERY: Final = 5 * model.SECOND
+"""Nanoseconds after which lines are written; each write costs what compresses ten pods."""
 LINES: Final = 512
 """Lines that are written together at most."""
 PARTS: Final = 4096
 """Specs, and metadata, that have a number at a time."""
 
-_POD_FORMS: Final = {"spec.volumes": with_sources, "status.conditions": without_messages}
 _PENDING: Final = "PodScheduled"
 _EVICTED: Final = "DisruptionTarget"
-_encode = msgspec.json.Encoder().encode
+_JSON: Final = msgspec.json.Encoder()
 
 
 def _alone(objects: Iterable[model.ApiObject]) -> list[model.ApiObject]:
@@ -67,17 +76,15 @@ class Kept:
     renamed: Callable[[Iterable[model.ApiObject]], list[model.ApiObject]] = _alone
 
 
-class _Known:
+class _Known(msgspec.Struct, gc=False):
     """An object that is there: its number, and the object as it came, or its reduced form.
 
     ``told``: the last decision about a pod that the recorder was told of.
     """
 
-    __slots__ = ("number", "object", "told")
-
-    def __init__(self, number: int, thing: Any) -> None:
-        self.number, self.object = number, thing
-        self.told: Decided | None = None
+    number: int
+    object: Any
+    told: Decided | None = None
 
 
 _Place = tuple[str, ...]
@@ -133,10 +140,10 @@ class Recorder:
         self._segment: _Written | None = None
         self._failing = False
         self._again = 0
-        self._snapshot_at = 0
-        self._last = 0
-        self._due = 0
-        self._lines: list[bytes] = []
+        self.due = 0
+        """When lines are to be written, in ns since 1970."""
+        self._snapshot_at = self._began = self._last = 0
+        self._lines: list[lines.Line] = []
         self._pods: dict[_Place, _Known] = {}
         self._others: dict[_Place, _Known] = {}
         self._next = 0
@@ -147,7 +154,10 @@ class Recorder:
     def begin(self, time: int, objects: Iterable[model.ApiObject]) -> None:
         """Begin with a snapshot of these objects. Raises OSError where nothing can be written."""
         self._last = time
-        self._know(objects)
+        objects = reduced(objects, self.kept.annotations, self.kept.inputs)
+        for obj, form in zip(objects, self.kept.renamed(objects), strict=True):
+            table = self._pods if isinstance(obj, model.Pod) else self._others
+            table[_place(obj)] = _Known(0, form)
         try:
             self._begin(time, snapshot=True)
         except OSError as error:
@@ -157,18 +167,38 @@ class Recorder:
     def put(self, time: int, obj: model.ApiObject) -> None:
         """Record an object that came or changed."""
         at = self._at(time)  # may begin a segment with a snapshot: before anything changes
-        if isinstance(obj, model.Pod):
-            self._put_pod(at, obj)
-        else:
+        if not isinstance(obj, model.Pod):
             self._put_other(at, obj)
+            return
+        place, phase = (obj.metadata.namespace, obj.metadata.name), obj.status.phase
+        known = self._pods.get(place)
+        if phase in ENDED_PHASES:
+            if known is not None:
+                del self._pods[place]
+                self._lines.append(lines.GoneLine(at, known.number, phase))
+            return
+        # A pod is kept as it came, and what is written of it is reduced then.
+        pod = obj if self.kept.renamed is _alone else cast("model.Pod", self._form(obj)[0])
+        if known is not None:
+            old = known.object
+            if old.metadata.uid == pod.metadata.uid and type(old) is type(pod):
+                self._change_pod(at, known, old, pod)
+                return
+            self._lines.append(lines.GoneLine(at, known.number))
+        self._pods[place] = known = _Known(self._number_of_next(), pod)
+        self._write_pod(at, known)
 
     def remove(self, time: int, obj: model.ApiObject) -> None:
         """Record that an object was deleted."""
-        at, is_pod = self._at(time), isinstance(obj, model.Pod)
-        known = (self._pods if is_pod else self._others).pop(_place(obj), None)
+        at, phase = self._at(time), ""
+        if isinstance(obj, model.Pod):
+            known = self._pods.pop(_place(obj), None)
+            if obj.status.phase in ENDED_PHASES:
+                phase = obj.status.phase
+        else:
+            known = self._others.pop(_place(obj), None)
         if known is not None:
-            phase = obj.status.phase if isinstance(obj, model.Pod) else ""
-            self._gone(at, known, phase if phase in model.ENDED_PHASES else "")
+            self._lines.append(lines.GoneLine(at, known.number, phase))
 
     def replace(self, time: int, objects: Iterable[model.ApiObject], missed: int) -> None:
         """Record that these objects are there, and no others, after so many changes were missed."""
@@ -179,7 +209,8 @@ class Recorder:
             self.put(time, obj)
         for table in (self._pods, self._others):
             for place in [place for place in table if place not in present]:
-                self._gone(self._at(time), table.pop(place), "")
+                at = self._at(time)
+                self._lines.append(lines.GoneLine(at, table.pop(place).number))
 
     def decided(self, decision: Decided) -> None:
         """Record a decision about a pod that is there; what others decide shows in changes."""
@@ -189,21 +220,16 @@ class Recorder:
         if known is None:
             return
         known.told = decision
-        own = known.object.spec.scheduler_name or model.DEFAULT_SCHEDULER
-        self._line(
-            lines.DecidedLine(
-                at=at,
-                id=known.number,
-                node=decision.node,
-                nominated=decision.nominated_node,
-                reason=decision.reason,
-                message=decision.message,
-                victims=decision.victims,
-                evicted=decision.evicted,
-                scheduler=None if decision.scheduler == own else decision.scheduler,
-                policies=None if decision.policies == self._policies else decision.policies,
-            )
-        )
+        line = lines.DecidedLine(at, known.number, decision.node)
+        if not decision.node:
+            line.nominated, line.reason = decision.nominated_node, decision.reason
+            line.message, line.victims = decision.message, decision.victims
+            line.evicted = decision.evicted
+        if decision.scheduler != (known.object.spec.scheduler_name or model.DEFAULT_SCHEDULER):
+            line.scheduler = decision.scheduler
+        if decision.policies != self._policies:
+            line.policies = decision.policies
+        self._lines.append(line)
 
     def policies(self, time: int, policies: RecordedPolicies) -> None:
         """Record that policies are in force from now on."""
@@ -213,14 +239,14 @@ class Recorder:
         self._policies = policies.hash
         self.keep(policies)
         if self._segment is not None:
-            self._line(lines.PoliciesLine(at=at, hash=policies.hash))
+            self._lines.append(lines.PoliciesLine(at, policies.hash))
 
     def keep(self, policies: RecordedPolicies) -> None:
         """Keep the texts of policies that decide about some pods, or will."""
         try:
             path = policies_path(self.folder, policies.hash)
             if not path.exists():
-                data = _encode(policies)
+                data = _JSON.encode(policies)
                 write_file(path, data, private=True)
                 self.bytes += len(data)
         except OSError as error:
@@ -229,28 +255,22 @@ class Recorder:
     def flush(self, time: int) -> None:
         """Write what has come, and begin the next segment if it is time."""
         self._last = max(self._last, time)
-        self._due = self._last + model.SECOND
-        segment = self._segment
+        self.due = self._last + EVERY
+        segment = self._write_lines()
         if segment is None:
             if self._failing and self._last >= self._again:
-                self._try_again()
-            return
-        self._write_lines()
-        segment = self._segment
-        if segment is not None and (
-            segment.file.size >= self._largest or self._last - segment.began >= HOUR
-        ):
-            self._end_segment()
+                self._next_segment(snapshot=True)
+        elif segment.file.size >= self._largest or self._last - segment.began >= HOUR:
+            self._end_segment(segment)
             if not self._failing:
-                self._next_segment()
+                self._next_segment(snapshot=self._last - self._snapshot_at >= DAY)
 
     def close(self, time: int) -> None:
         """Write what has come, and close the recording."""
         self._last = max(self._last, time)
-        if self._segment is not None:
-            self._write_lines()
-        if self._segment is not None:
-            self._end_segment()
+        segment = self._write_lines()
+        if segment is not None:
+            self._end_segment(segment)
         self._lock.close()
 
     @property
@@ -260,123 +280,81 @@ class Recorder:
 
     # Objects.
 
-    def _know(self, objects: Iterable[model.ApiObject]) -> None:
-        """Take in objects without lines."""
-        kept = self.kept
-        plain = reduced(objects, kept.annotations, kept.inputs)
-        for obj, form in zip(plain, kept.renamed(plain), strict=True):
-            table = self._pods if isinstance(obj, model.Pod) else self._others
-            table[_place(obj)] = _Known(0, form)
-
     def _form(self, obj: model.ApiObject) -> list[model.ApiObject]:
         """Return the reduced form of an object, nothing if it is not recorded."""
         return self.kept.renamed(reduced([obj], self.kept.annotations, self.kept.inputs))
 
-    def _pod_form(self, pod: model.Pod) -> model.Pod:
-        """Return what is kept of a pod: itself, and what is written of it is reduced then."""
-        if self.kept.renamed is _alone:
-            return pod
-        return cast("model.Pod", self.kept.renamed(reduced([pod], self.kept.annotations))[0])
-
-    def _put_pod(self, at: int, pod: model.Pod) -> None:
-        meta, phase = pod.metadata, pod.status.phase
-        place = meta.namespace, meta.name
-        known = self._pods.get(place)
-        if phase in model.ENDED_PHASES:
-            if known is not None:
-                del self._pods[place]
-                self._gone(at, known, phase)
-            return
-        conditions = pod.status.conditions
-        pod = self._pod_form(pod)
-        if known is not None and (
-            known.object.metadata.uid != pod.metadata.uid or type(known.object) is not type(pod)
+    def _change_pod(self, at: int, known: _Known, old: model.Pod, pod: model.Pod) -> None:
+        """Record what differs between two states of a pod, and the decisions that this shows."""
+        known.object = pod
+        changes: dict[str, Any] = {}
+        was, now = old.metadata, pod.metadata
+        if (
+            was.labels != now.labels
+            or was.annotations != now.annotations
+            or was.deletion_timestamp != now.deletion_timestamp
+            or was.owner_references != now.owner_references
         ):
-            self._gone(at, known, "")
-            known = None
-        if known is None:
-            self._pods[place] = known = _Known(self._number_of_next(), pod)
-            self._write_pod(at, known)
-            return
-        old, known.object = known.object, pod
-        changes = self._pod_changes(old, pod)
-        if changes:
-            self._line(lines.ChangedLine(at=at, id=known.number, set=changes))
-        self._conclude(at, known, old, conditions)
-
-    def _pod_changes(self, old: model.Pod, new: model.Pod) -> dict[str, Any]:
-        """Return what differs between two states of a pod."""
-        found: dict[str, Any] = {}
-        before, after = old.metadata, new.metadata
-        if before.labels != after.labels:
-            found["metadata.labels"] = after.labels
-        if before.annotations != after.annotations:
-            kept = self._kept_annotations(after)
-            if kept != self._kept_annotations(before):
-                found["metadata.annotations"] = kept
-        if before.creation_timestamp != after.creation_timestamp:
-            found["metadata.creationTimestamp"] = after.creation_timestamp
-        if before.deletion_timestamp != after.deletion_timestamp:
-            found["metadata.deletionTimestamp"] = after.deletion_timestamp
-        if before.owner_references != after.owner_references:
-            found["metadata.ownerReferences"] = after.owner_references
-        spec, node = old.spec, new.spec.node_name
-        if spec.node_name != node:
-            found["spec.nodeName"] = node
+            kept = self._annotations
+            find_differences(
+                reduced_metadata(was, kept), reduced_metadata(now, kept), "metadata.", changes
+            )
+        spec, node = old.spec, pod.spec.node_name
         # An API server of 1.33 or later gives each other spec another generation (KEP-5067).
-        if not after.generation or after.generation != before.generation:
+        if now.generation and now.generation == was.generation:
             if spec.node_name != node:
-                spec = replace(spec, node_name=node)
-            if spec != new.spec:
-                find_differences(spec, new.spec, _POD_FORMS, "spec.", found)
-        find_differences(old.status, new.status, _POD_FORMS, "status.", found)
-        return found
-
-    def _kept_annotations(self, meta: model.ObjectMeta) -> dict[str, str]:
-        kept = self._annotations
-        return {k: v for k, v in meta.annotations.items() if k in kept}
+                changes["spec.nodeName"] = node
+        elif spec != pod.spec:
+            find_differences(_with_sources(spec), _with_sources(pod.spec), "spec.", changes)
+        before, after = old.status, pod.status
+        if before != after:
+            status = _without_messages(after)
+            if status != _without_messages(before):
+                changes["status"] = status
+        if changes:
+            self._lines.append(lines.ChangedLine(at, known.number, changes))
+        told = known.told
+        if node and not spec.node_name and (told is None or told.node != node):
+            self._lines.append(lines.DecidedLine(at, known.number, node, policies=self._none))
+        if before != after:
+            self._conclude(at, known, before, after)
 
     def _conclude(
-        self, at: int, known: _Known, old: model.Pod, conditions: tuple[model.Condition, ...]
+        self, at: int, known: _Known, before: model.PodStatus, after: model.PodStatus
     ) -> None:
-        """Record a decision that a change of a pod shows, and no scheduler told."""
-        new, told, number = known.object, known.told, known.number
-        none = "" if self._policies else None
-        node, nominated = new.spec.node_name, new.status.nominated_node_name
-        if node and not old.spec.node_name and (told is None or told.node != node):
-            self._line(lines.DecidedLine(at=at, id=number, node=node, policies=none))
+        """Record decisions that a status shows, and no scheduler told."""
+        told, nominated = known.told, after.nominated_node_name
         if (
             nominated
-            and nominated != old.status.nominated_node_name
+            and nominated != before.nominated_node_name
             and (told is None or told.nominated_node != nominated)
         ):
-            self._line(lines.DecidedLine(at=at, id=number, nominated=nominated, policies=none))
-        if old.status.conditions == new.status.conditions:
-            return
-        before = {condition.type: condition for condition in old.status.conditions}
-        for condition in conditions:
-            if condition == before.get(condition.type):
+            line = lines.DecidedLine(at, known.number, nominated=nominated, policies=self._none)
+            self._lines.append(line)
+        for condition in after.conditions:
+            if condition.type == _EVICTED:
+                shows = condition.status == "True"
+            elif condition.type == _PENDING:
+                shows = condition.status == "False" and (told is None or bool(told.node))
+            else:
                 continue
-            evicted = condition.type == _EVICTED and condition.status == "True"
-            waits = condition.type == _PENDING and condition.status == "False"
-            if evicted or (waits and (told is None or told.node)):
-                self._line(
-                    lines.DecidedLine(
-                        at=at,
-                        id=number,
-                        reason=condition.reason,
-                        message=condition.message if self.kept.renamed is _alone else "",
-                        evicted=evicted,
-                        policies=none,
-                    )
-                )
+            if shows and condition not in before.conditions:
+                line = lines.DecidedLine(at, known.number, policies=self._none)
+                line.reason, line.message = condition.reason, condition.message
+                line.evicted = condition.type == _EVICTED
+                self._lines.append(line)
+
+    @property
+    def _none(self) -> str | None:
+        """What lines say of the policies of a decision that no scheduler told."""
+        return "" if self._policies else None
 
     def _put_other(self, at: int, obj: model.ApiObject) -> None:
         place = _place(obj)
         known = self._others.get(place)
         for form in self._form(obj):
             if known is not None and known.object.metadata.uid != form.metadata.uid:
-                self._gone(at, known, "")
+                self._lines.append(lines.GoneLine(at, known.number))
                 known = None
             if known is None:
                 self._others[place] = known = _Known(self._number_of_next(), form)
@@ -389,28 +367,19 @@ class Recorder:
                 self._write_object(at, known)
             else:
                 changes: dict[str, Any] = {}
-                find_differences(old, form, {}, "", changes)
-                self._line(lines.ChangedLine(at=at, id=known.number, set=changes))
-
-    def _gone(self, at: int, known: _Known, phase: str) -> None:
-        self._line(lines.GoneLine(at=at, id=known.number, phase=phase))
+                find_differences(old, form, "", changes)
+                self._lines.append(lines.ChangedLine(at, known.number, changes))
 
     # Lines.
 
     def _at(self, time: int) -> int:
-        """Return a time as lines have it; time never goes back."""
-        self._last = time = max(self._last, time)
-        if time >= self._due:
+        """Return a time as lines have it, and write what is due; time never goes back."""
+        if time < self._last:  # noqa: PLR1730 - max takes longer
+            time = self._last
+        self._last = time
+        if time >= self.due:
             self.flush(time)
-        return 0 if self._segment is None else time - self._segment.began
-
-    def _line(self, line: lines.Line) -> None:
-        if self._segment is None:
-            self.lost += 1
-            return
-        self._lines.append(_encode(line))
-        if len(self._lines) >= LINES:
-            self._write_lines()
+        return time - self._began
 
     def _number_of_next(self) -> int:
         self._next += 1
@@ -422,58 +391,56 @@ class Recorder:
             self.lost += 1
             return
         pod = known.object
-        meta, spec, status = pod.metadata, pod.spec, pod.status
-        node = spec.node_name
-        volumes = spec.volumes and with_sources(spec.volumes)
-        if node or volumes != spec.volumes:
-            spec = replace(spec, node_name="", volumes=volumes)
-        if status.conditions:
-            status = replace(status, conditions=without_messages(status.conditions))
-        annotations = meta.annotations and self._kept_annotations(meta)
+        meta, node = pod.metadata, pod.spec.node_name
+        annotations = meta.annotations and {
+            k: v for k, v in meta.annotations.items() if k in self._annotations
+        }
         shared = lines.SharedMeta(meta.labels, annotations, meta.owner_references)
-        meta_number = self._part(segment.metas, _encode(shared), lines.MetaLine, "meta")
-        spec_number = self._part(segment.specs, _encode(spec), lines.SpecLine, "spec")
-        self._line(
+        spec = _with_sources(pod.spec)
+        if node:
+            spec = replace(spec, node_name="")
+        self._lines.append(
             lines.PodLine(
-                at=at,
-                id=known.number,
-                namespace=meta.namespace,
-                name=meta.name,
-                uid=meta.uid,
-                created=meta.creation_timestamp,
-                deleted=meta.deletion_timestamp,
-                meta=meta_number,
-                spec=spec_number,
-                node=node,
-                status=status,
+                at,
+                known.number,
+                meta.name,
+                self._part(segment.metas, _JSON.encode(shared), lines.MetaLine),
+                self._part(segment.specs, _JSON.encode(spec), lines.SpecLine),
+                meta.namespace,
+                meta.uid,
+                meta.creation_timestamp,
+                meta.deletion_timestamp,
+                node,
+                _without_messages(pod.status),  # type: ignore[arg-type]  # raw where it is read
             )
         )
 
-    def _part(self, parts: dict[bytes, int], text: bytes, line: Any, name: str) -> int:
+    def _part(
+        self, parts: dict[bytes, int], text: bytes, line: Callable[[int, Any], lines.Line]
+    ) -> int:
         """Return the number of what pods share; write it if it has none."""
         number = parts.get(text)
         if number is None:
             if len(parts) >= PARTS:
                 parts.clear()
             number = parts[text] = len(parts)
-            self._line(line(number=number, **{name: msgspec.Raw(text)}))
+            self._lines.append(line(number, msgspec.Raw(text)))
         return number
 
     def _write_object(self, at: int, known: _Known) -> None:
         obj = known.object
         plain: Any = custom_data(obj) if isinstance(obj, model.CustomObject) else obj
-        self._line(lines.ObjectLine(at=at, id=known.number, object=plain))
+        self._lines.append(lines.ObjectLine(at, known.number, plain))
 
     # Files.
 
     def _begin(self, time: int, *, snapshot: bool) -> None:
         """Begin a segment. Raises OSError."""
-        self._number += 1
-        path = segment_path(self.folder, self._number)
-        self._segment = segment = _Written(SegmentFile(path, self._write), self._number, time)
+        path = segment_path(self.folder, self._number + 1)
+        self._segment = segment = _Written(SegmentFile(path, self._write), self._number + 1, time)
         header = lines.Header(
             format=lines.FORMAT,
-            number=self._number,
+            number=segment.number,
             began=time,
             snapshot=snapshot,
             after=self._after,
@@ -481,63 +448,58 @@ class Recorder:
             policies=self._policies,
             anonymized=self.kept.renamed is not _alone,
         )
-        self._lines = [_encode(header)]
+        self._lines, self._began = [header], time
         try:
             if snapshot:
                 self._snapshot_at = time
                 self._write_snapshot(segment)
             self._put_lines(segment)
         except OSError:
-            self._segment = None
-            self._number -= 1
+            self._segment, self._lines = None, []
             segment.file.abandon()
             with suppress(OSError):
                 path.unlink()
             raise
-        self._told_lost = self.lost
+        self._number, self._told_lost = segment.number, self.lost
 
     def _write_snapshot(self, segment: _Written) -> None:
         self._next = 0
-        count = 0
-        for known in self._in_order():
+        for known in chain(self._others.values(), self._pods.values()):
             known.number = self._number_of_next()
             if isinstance(known.object, model.Pod):
                 self._write_pod(0, known)
             else:
                 self._write_object(0, known)
-            count += 1
-            if len(self._lines) >= LINES // 2:
+            if len(self._lines) >= LINES:
                 self._put_lines(segment)
-        self._line(lines.CompleteLine(objects=count))
+        self._lines.append(lines.CompleteLine(self._next))
 
-    def _in_order(self) -> Iterator[_Known]:
-        yield from self._others.values()
-        yield from self._pods.values()
-
-    def _write_lines(self) -> None:
-        """Write the lines so far; where that fails the segment ends."""
+    def _write_lines(self) -> _Written | None:
+        """Write the lines so far, and return the segment; where that fails it ends."""
         segment = self._segment
-        if segment is None or not self._lines:
-            return
+        if segment is None:
+            self.lost += len(self._lines)
+            self._lines = []
+            return None
         try:
             self._put_lines(segment)
         except OSError as error:
             self._fail(segment, error)
+        return self._segment
 
     def _put_lines(self, segment: _Written) -> None:
         some = self._lines
         if some:
-            segment.file.write(b"\n".join(some) + b"\n")
+            segment.file.write(_JSON.encode_lines(some))
             self.written += len(some)
             self._lines = []
 
     def _fail(self, segment: _Written, error: OSError) -> None:
         self.lost += len(self._lines)
         self._lines = []
-        self.bytes += segment.file.size
         with suppress(OSError):
             segment.file.abandon()
-        self._segment, self._after = None, segment.number
+        self._leave(segment)
         self._failed(error)
 
     def _failed(self, error: OSError) -> None:
@@ -546,35 +508,42 @@ class Recorder:
             self._failing = True
             self.trouble(f"{self.folder}: {error.strerror}")
 
-    def _try_again(self) -> None:
-        """Begin anew with a snapshot, if there is room again."""
-        try:
-            self._begin(self._last, snapshot=True)
-        except OSError as error:
-            self._failed(error)
-        else:
-            self._failing = False
-            self.trouble("")
-
-    def _end_segment(self) -> None:
-        segment = self._segment
-        assert segment is not None, "it is written"
-        self._lines.append(_encode(lines.EndLine(at=self._last - segment.began)))
+    def _end_segment(self, segment: _Written) -> None:
+        self._lines.append(lines.EndLine(self._last - segment.began))
         try:
             self._put_lines(segment)
             segment.file.end()
         except OSError as error:
             self._fail(segment, error)
         else:
-            self.bytes += segment.file.size
-            self._segment, self._after = None, segment.number
+            self._leave(segment)
 
-    def _next_segment(self) -> None:
-        snapshot = self._last - self._snapshot_at >= DAY
+    def _leave(self, segment: _Written) -> None:
+        self.bytes += segment.file.size
+        self._segment, self._after = None, segment.number
+
+    def _next_segment(self, *, snapshot: bool) -> None:
+        """Begin a segment, if there is room."""
         try:
             self._begin(self._last, snapshot=snapshot)
         except OSError as error:
             self._failed(error)
+            return
+        if self._failing:
+            self._failing = False
+            self.trouble("")
+
+
+def _with_sources(spec: model.PodSpec) -> model.PodSpec:
+    """Return a spec without volumes that nothing reads."""
+    volumes = spec.volumes and with_sources(spec.volumes)
+    return spec if len(volumes) == len(spec.volumes) else replace(spec, volumes=volumes)
+
+
+def _without_messages(status: model.PodStatus) -> model.PodStatus:
+    """Return a status whose conditions have no messages."""
+    conditions = without_messages(status.conditions)
+    return status if conditions is status.conditions else replace(status, conditions=conditions)
 
 
 def policies_path(folder: Path, content_hash: str) -> Path:

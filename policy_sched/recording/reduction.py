@@ -8,9 +8,7 @@ and versions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-from functools import cache
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -82,28 +80,16 @@ def reduced_metadata(meta: M, kept: Collection[str]) -> M:
 
 
 def without_messages(conditions: tuple[model.Condition, ...]) -> tuple[model.Condition, ...]:
-    """Return conditions without their messages."""
-    if not any(map(_MESSAGE, conditions)):
-        return conditions
-    return tuple(replace(condition, message="") for condition in conditions)
+    """Return conditions without their messages; themselves where they have none."""
+    for condition in conditions:
+        if condition.message:
+            return tuple([replace(each, message="") for each in conditions])
+    return conditions
 
 
 def with_sources(volumes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the volumes that have a source that is read: most pods have one that has none."""
-    return tuple(filter(_has_source, volumes))
-
-
-def _has_source(volume: Any) -> bool:
-    return any(_sources(volume.__class__)(volume))
-
-
-_MESSAGE: Final = attrgetter("message")
-
-
-@cache
-def _sources(kind: Hashable) -> attrgetter[tuple[Any, ...]]:
-    names: tuple[str, ...] = getattr(kind, "__struct_fields__")  # noqa: B009 - a struct
-    return attrgetter(*(name for name in names if name != "name"))
+    return tuple([each for each in volumes if each != each.__class__(each.name)])
 
 
 def _pod(pod: model.Pod) -> model.Pod:

@@ -14,14 +14,12 @@ from policy_sched.client import apimachinery
 from policy_sched.client.kube import cache, rest
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import NO_STRUCTS, Structs
-from policy_sched.model import ApiObject
-from policy_sched.recording import Recorder
+from policy_sched.model import SECOND, ApiObject
+from policy_sched.recording import EVERY, Recorder
 from policy_sched.snapshot.collect import FORBIDDEN, SELECTIONS, USEFUL, refusal
 
 CHANGES: Final = 500
 """Changes that are written before other tasks have their turn."""
-EVERY: Final = 1.0
-"""Seconds after which lines are written at the latest."""
 Tell = Callable[[str], None]
 
 
@@ -78,12 +76,15 @@ class Following:
         while not stopped.done():
             self._woken.clear()
             woken = asyncio.create_task(self._woken.wait())
-            await asyncio.wait((woken, stopped), timeout=EVERY, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (woken, stopped), timeout=EVERY / SECOND, return_when=asyncio.FIRST_COMPLETED
+            )
             woken.cancel()
             while informers.behind:
                 informers.drain(self._write, CHANGES)
                 await asyncio.sleep(0)
-            recorder.flush(self._now())
+            if self._now() >= recorder.due:
+                recorder.flush(self._now())
 
     def _write(self, change: cache.Change[Any]) -> None:
         if change.new is None:

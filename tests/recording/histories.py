@@ -46,10 +46,11 @@ def place(obj: ApiObject) -> Place:
 
 def random_pod(random: Random, name: str) -> Pod:
     """Return a state of a pod."""
+    generation = random.randrange(2)
     pod = make_pod(
         name,
         namespace=random.choice(("default", "prod")),
-        uid=f"{name}-{random.randrange(2)}",
+        uid=f"{name}-{generation}",
         cpu=random.choice(("1", "500m", 2)),
         labels={"app": random.choice("ab"), **({"name": name} if random.random() < 0.3 else {})},
         annotations={
@@ -57,7 +58,7 @@ def random_pod(random: Random, name: str) -> Pod:
             for key in ("example.com/kept", "acme.com/not", "pv.kubernetes.io/bind-completed")
             if random.random() < 0.4
         },
-        created=random.choice((None, "2026-01-01T00:00:00Z")),
+        created=(None, "2026-01-01T00:00:00Z")[generation],
         started=random.choice((None, "2026-01-02T00:00:00.5Z")),
         nominated_node_name=random.choice(("", "", "n1")),
         phase=random.choice(("Pending", "Running", "Running", "Succeeded")),

@@ -1,10 +1,10 @@
 """Recording of an instance's traffic: told in the event loop, written by a thread.
 
 Theory of operation. The event loop appends what changed, or was decided, with its time to a queue,
-which takes a microsecond; a thread compares, compresses and writes what has come, once a second.
-Objects are never changed in place, so the thread needs no lock, and the loop never waits for it. A
-disk that hangs lets the queue grow up to a bound; beyond it changes are missed and counted, and
-once the thread has caught up it is given all objects anew.
+which takes a microsecond; a thread compares, compresses and writes what has come, every five
+seconds. Objects are never changed in place, so the thread needs no lock, and the loop never waits
+for it. A disk that hangs lets the queue grow up to a bound; beyond it changes are missed and
+counted, and once the thread has caught up it is given all objects anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum, auto
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
@@ -24,32 +23,18 @@ import msgspec
 
 from policy_sched.instance.app.worker import GIVE_WAY
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
-from policy_sched.model import ApiObject
+from policy_sched.model import SECOND, ApiObject
 from policy_sched.profiles.build import declared_kinds
 from policy_sched.profiles.load import with_schemas
 from policy_sched.profiles.reload import ActivePolicies, PolicyFiles, PolicyStore
-from policy_sched.recording import Decided, Kept, RecordedPolicies, Recorder
+from policy_sched.recording import EVERY, Decided, Kept, RecordedPolicies, Recorder
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Preempt
 from policy_sched.source import read_bytes
 
 MOST_WAITING: Final = 200_000
 """Changes that wait to be written."""
-EVERY: Final = 1.0
-"""Seconds between two writes."""
 LAST_WORDS: Final = 10.0
 """Seconds in which the rest is written at the end."""
-
-
-class _Told(Enum):
-    """What the thread is told of."""
-
-    OBJECT = auto()
-    GONE = auto()
-    DECIDED = auto()
-    POLICIES = auto()
-    CANDIDATE = auto()
-    BEGIN = auto()
-    REPLACE = auto()
 
 
 class RecordingThread:
@@ -81,7 +66,9 @@ class RecordingThread:
         self._tell_trouble = trouble
         self._troubles: deque[str] = deque()
         recorder.trouble = self._troubles.append
-        self._told: deque[tuple[_Told, int, Any]] = deque()
+        self._told: deque[tuple[Callable[[int, Any], None], int, Any]] = deque()
+        """What the thread is to call, with the time and what it is about."""
+        self._put, self._remove = recorder.put, recorder.remove
         self._behind = False
         """Whether the recorder misses changes until all before are written."""
         self._woken = False
@@ -116,7 +103,7 @@ class RecordingThread:
         """Begin with a snapshot of what is there."""
         self.begun = True
         sys.setswitchinterval(GIVE_WAY)  # else the loop waits for the thread's turns
-        self._tell(_Told.BEGIN, [*self._everything()])
+        self._tell(self._begin, [*self._everything()])
         self._thread.start()
 
     def look(self) -> None:
@@ -127,7 +114,7 @@ class RecordingThread:
         self._current, self._hash = current, current.content_hash
         kinds = frozenset(declared_kinds(current.plans, polled=True))
         self.recorder.kept = replace(self.recorder.kept, inputs=kinds)
-        self._tell_policies(_Told.POLICIES, self._hash)
+        self._tell_policies(self.recorder.policies, self._hash)
 
     def _hash_of(self, generation: int) -> str:
         """Return the hash of the policies of a generation: those in force, or the candidate."""
@@ -141,10 +128,12 @@ class RecordingThread:
             return ""
         if staged is not self._staged:
             self._staged, self._staged_hash = staged, staged.content_hash
-            self._tell_policies(_Told.CANDIDATE, self._staged_hash)
+            self._tell_policies(self._keep, self._staged_hash)
         return self._staged_hash
 
-    def _tell_policies(self, what: _Told, content_hash: str) -> None:
+    def _tell_policies(
+        self, what: Callable[[int, RecordedPolicies], None], content_hash: str
+    ) -> None:
         try:
             policies = recorded_policies(self._store.files, content_hash)
         except OSError as error:
@@ -155,12 +144,12 @@ class RecordingThread:
     def changed(self, obj: ApiObject, *, gone: bool = False) -> None:
         """Tell of an object that came or changed, or was deleted."""
         if self.begun:
-            self._tell(_Told.GONE if gone else _Told.OBJECT, obj)
+            self._tell(self._remove if gone else self._put, obj)
 
     def decided(self, attempt: Attempt, decision: Decision, _start: float) -> None:
         """Tell of a decision, as an observer of the scheduler."""
         if self.begun:
-            self._tell(_Told.DECIDED, self._decision(attempt, decision))
+            self._tell(self._decided, self._decision(attempt, decision))
 
     def group_decided(self, decision: GroupDecision, start: float) -> None:
         """Tell of the decisions about a group's pods, as an observer of the scheduler."""
@@ -177,14 +166,14 @@ class RecordingThread:
             self.recorder.close(self._now())
         self._say()
 
-    def _tell(self, what: _Told, about: Any) -> None:
+    def _tell(self, what: Callable[[int, Any], None], about: Any) -> None:
         told = self._told
         if self._behind or len(told) >= self._most:
             self._behind = bool(told)
             if self._behind:
                 self._missed += 1
                 return
-            what, about = _Told.REPLACE, (self._missed, [*self._everything()])
+            what, about = self._replace, (self._missed, [*self._everything()])
             self._missed = 0
         told.append((what, self._now(), about))
         if not self._woken:
@@ -229,7 +218,7 @@ class RecordingThread:
             while not self._end.is_set():
                 self._something.wait()
                 self._something.clear()
-                self._end.wait(EVERY)
+                self._end.wait(EVERY / SECOND)
                 self._woken = False
                 self._take()
             self._take()
@@ -239,25 +228,25 @@ class RecordingThread:
 
     def _take(self) -> None:
         """Write what has come by now."""
-        recorder, told = self.recorder, self._told
+        told = self._told
         for _ in range(len(told)):
             what, time, about = told.popleft()
-            if what is _Told.OBJECT:
-                recorder.put(time, about)
-            elif what is _Told.GONE:
-                recorder.remove(time, about)
-            elif what is _Told.DECIDED:
-                recorder.decided(about)
-            elif what is _Told.POLICIES:
-                recorder.policies(time, about)
-            elif what is _Told.CANDIDATE:
-                recorder.keep(about)
-            elif what is _Told.BEGIN:
-                with suppress(OSError):  # it was told, and is tried again
-                    recorder.begin(time, about)
-            else:
-                recorder.replace(time, about[1], about[0])
-        recorder.flush(self._now())
+            what(time, about)
+        self.recorder.flush(self._now())
+
+    def _begin(self, time: int, objects: Iterable[ApiObject]) -> None:
+        with suppress(OSError):  # it was told, and is tried again
+            self.recorder.begin(time, objects)
+
+    def _replace(self, time: int, given: tuple[int, Iterable[ApiObject]]) -> None:
+        missed, objects = given
+        self.recorder.replace(time, objects, missed)
+
+    def _decided(self, _time: int, decision: Decided) -> None:
+        self.recorder.decided(decision)
+
+    def _keep(self, _time: int, policies: RecordedPolicies) -> None:
+        self.recorder.keep(policies)
 
 
 _REJECTED: Final = "Unschedulable"
