@@ -361,5 +361,5 @@ def unlike_numbers(a: Any, b: Any) -> Term:
     right = b if isinstance(b, Double) else Double(as_real(b), True)
     x, y = reals(left.value, right.value)
     return disjunction(
-        unlike(left.finite, right.finite), conjunction(left.finite, negation(x == y))
+        unlike(left.finite, right.finite), conjunction(left.finite, unlike(x, y))
     )

@@ -111,9 +111,7 @@ class Printer:
         self._unrolled = 0
         self.world = world
         self.made = world.terms
-        self._kept: dict[tuple[Any, ...], Any] = {}
-        self._digests: dict[ir.Op, str] = {}
-        self._alive: list[object] = []
+        self._shapes: dict[ir.Op, int] = {}
         self.names: dict[str, Any] = {
             "made": self.made, "conjunction": conjunction, "disjunction": disjunction, "ite": ite,
             "negation": negation, "counted": counted, "failed": failed, "same": self.same,
@@ -133,10 +131,11 @@ class Printer:
         """Return the value of an operation; ``env``: what its loop variables stand for."""
         env = {} if env is None else env
         own = tuple((p.serial, id(env.get(p.serial))) for p in op.params if p.serial in env)
-        key = (op, tuple(sorted(own)))
-        if key not in self._kept:
-            self._kept[key] = (self._made(op, env), env)
-        return self._kept[key][0]
+        key = (self._salt, self._shape(op), tuple(sorted(own)))
+        kept = self.world.kept
+        if key not in kept:
+            kept[key] = (self._made(op, env), env)
+        return kept[key][0]
 
     def text(self, op: ir.Op) -> Any:
         """Return the value of an operation that is a text, or stands for one."""
@@ -229,14 +228,13 @@ class Printer:
     def _digest(self, op: ir.Op, env: Environment) -> str:
         """Return what operations have in common that are equal, of whichever policy."""
         own = sorted(p.serial for p in op.params if p.serial in env)
-        return (
-            f"{self._salt}{self._shape(op)}{[(number, self._spelt(env[number])) for number in own]}"
-        )
+        spelt = [(number, self._spelt(env[number])) for number in own]
+        return f"{self._salt}{self._shape(op)}{spelt}"
 
     def _spelt(self, value: Any) -> str:
         """Return a text that two values have in common only if they are equal."""
         if is_term(value) or not isinstance(value, bool | int | float | str | tuple | list | dict):
-            self._alive.append(value)
+            self.world.alive.append(value)
             return f"term{value.get_id()}" if is_term(value) else f"object{id(value)}"
         if isinstance(value, dict):
             return f"map{[(repr(key), self._spelt(of)) for key, of in value.items()]}"
@@ -244,20 +242,22 @@ class Printer:
             return f"{type(value).__name__}{[self._spelt(part) for part in value]}"
         return f"{type(value).__name__} {value!r}"
 
-    def _shape(self, op: ir.Op) -> str:
-        if op not in self._digests:
+    def _shape(self, op: ir.Op) -> int:
+        """Return the number of an operation over its arguments; places of errors do not count."""
+        if op not in self._shapes:
             data = op.data
             if isinstance(data, ir.Loop):
                 bound = (data.param, data.index)
                 data = (data.kind.name, *bound, data.errors, data.masked, bool(data.site))
             elif isinstance(data, ir.Call):
-                data = (_NAMES.get(data.function, data.function), data.guards)
-            elif op.kind is ops.ERROR_IF or op.rep == "e":
+                data = (_NAMES.get(data.function, data.function), data.guards, data.default)
+            elif op.rep in ("e", "ti"):
                 data = None
-            inner = ",".join(self._shape(arg) for arg in op.args)
-            number = f"#{op.serial}" if op.kind is ops.PARAM else ""
-            self._digests[op] = f"{op.kind.name}:{self._spelt(data)}{number}({inner})"
-        return self._digests[op]
+            number = op.serial if op.kind is ops.PARAM else -1
+            inner = tuple(map(self._shape, op.args))
+            key = (op.kind.name, op.rep, self._spelt(data), number, inner)
+            self._shapes[op] = self.world.shapes.setdefault(key, len(self.world.shapes))
+        return self._shapes[op]
 
     # Leaves.
 

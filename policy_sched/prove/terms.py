@@ -268,6 +268,8 @@ def joined(a: Term, b: Term) -> Term:
 
 def equal(a: Any, b: Any) -> Term:
     """Return whether two texts, ints or bools are equal."""
+    if _identical(a, b):
+        return True
     if is_term(a) or is_term(b):
         return lifted(a, b) == lifted(b, a)
     return a == b

@@ -74,6 +74,11 @@ class World:
         self.given: dict[str, Any] = {}
         """Terms that stand for names of claims: what a policy makes of the pod and the node."""
         self.lists: dict[tuple[Any, ...], Listing] = {}
+        self.shapes: dict[tuple[Any, ...], int] = {}
+        """Numbers of operations, so that equal ones of two policies are one term."""
+        self.kept: dict[tuple[Any, ...], Any] = {}
+        """Terms by those numbers."""
+        self.alive: list[object] = []
 
     def constant(self, key: tuple[Any, ...], sort: Term) -> Term:
         """Return the constant for a key; a new one has no facts yet."""
