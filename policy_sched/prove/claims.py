@@ -360,6 +360,4 @@ def unlike_numbers(a: Any, b: Any) -> Term:
     left = a if isinstance(a, Double) else Double(as_real(a), True)
     right = b if isinstance(b, Double) else Double(as_real(b), True)
     x, y = reals(left.value, right.value)
-    return disjunction(
-        unlike(left.finite, right.finite), conjunction(left.finite, unlike(x, y))
-    )
+    return disjunction(unlike(left.finite, right.finite), conjunction(left.finite, unlike(x, y)))
