@@ -252,7 +252,7 @@ class Printer:
             elif isinstance(data, ir.Call):
                 data = (_NAMES.get(data.function, data.function), data.guards, data.default)
             elif op.rep in ("e", "ti"):
-                data = None
+                data = bool(data)  # the place of an error
             number = op.serial if op.kind is ops.PARAM else -1
             inner = tuple(map(self._shape, op.args))
             key = (op.kind.name, op.rep, self._spelt(data), number, inner)
