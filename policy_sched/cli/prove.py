@@ -45,9 +45,10 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     """Say what holds of policies for every pod and every node, or show one for which it does not.
 
     Asks of each policy whether a rule can fail, whether each filter rule rejects a node that those
-    before it let pass, whether some node passes, whether matchConditions hold for some pod, and
-    whether the score stays within 0..100 and is not the same everywhere; and of each two policies
-    whether some node passes both. Each answer is proven, refuted, or unknown with the reason. What
+    before it let pass, whether some node passes, whether matchConditions hold for some pod, whether
+    the score stays within 0..100 and is not the same everywhere, whether preEnqueue holds back some
+    pod, and whether some pod may evict another; and of each two policies whether some node passes
+    both. Each answer is proven, refuted, or unknown with the reason. What
     the solver finds is first run through the scheduler. Needs z3-solver (the extra prove).
 
     Parameters
@@ -56,8 +57,8 @@ def prove(  # noqa: PLR0913  # one parameter for each option
         Policy files, PolicyProof files, directories of them, or names of shipped policies. In a
         directory claims are in the files named claims.yaml.
     diff
-        Two policy sets, as OLD NEW: say that the filters, reasons and scores of policies of one
-        name are the same for every pod and node, or show a pod and a node on which they differ.
+        Two policy sets, as OLD NEW: say that policies of one name decide the same of every pod and
+        node (queue, filters, reasons, scores, evictions), or show where they differ.
     write
         Write the pods and nodes that refute claims to this file, as tests that
         policy-sched test runs.
@@ -68,14 +69,16 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     jobs
         Claims that are decided at a time where there are many; one for each core unless given.
     assumptions
-        Print what is assumed of every pod and node, and nothing else.
+        Print what is assumed of every pod and node, and what may be anything, and nothing else.
     output
         text; json; junit; sarif, github, gitlab: what is refuted or unknown, at its line;
         markdown: for a comment on a pull request.
     """
     package = _package()
     if assumptions:
-        diagnostics.write_lines(f"{name}: {text}" for name, text in package.ASSUMPTIONS.items())
+        free = (("may be anything", reason) for reason in package.WITHOUT_TERM)
+        stated = [*package.ASSUMPTIONS.items(), *free]
+        diagnostics.write_lines(f"{name}: {text}" for name, text in stated)
         return diagnostics.OK
     if bool(policies) == (diff is not None):
         raise PolicySchedError("name policies, or two sets with --diff OLD NEW")

@@ -157,6 +157,8 @@ from policy_sched.model.quantity import (
     units_of_nanos as units_of_nanos,
 )
 from policy_sched.model.requests import (
+    DEFAULT_MEMORY as DEFAULT_MEMORY,
+    DEFAULT_MILLI_CPU as DEFAULT_MILLI_CPU,
     container_sum as container_sum,
     is_extended_resource as is_extended_resource,
     is_pod_level_resource as is_pod_level_resource,

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 from policy_sched.language.diagnostics import Text
 from policy_sched.language.runtime import FAILED
-from policy_sched.policytest import ExpectedOutcome
+from policy_sched.policytest import ExpectedOutcome, PluginOutcome
+from policy_sched.profiles.check import ELIGIBLE, VICTIM
+from policy_sched.prove.counterexample import FAILS, bound_says
 from policy_sched.prove.rules import PolicyTerms, RuleTerm, ScoreTerm
+from policy_sched.prove.scores import scores_beside
 from policy_sched.prove.terms import (
     Double,
     Term,
+    Terms,
     as_real,
     conjunction,
     disjunction,
     equal,
     is_term,
+    ite,
     negation,
     reals,
 )
@@ -68,6 +74,12 @@ class Claim:
     """Why what the solver finds may not be what the scheduler does, though all is exact."""
     tested: Confirm | None = None
     """Whether what becomes of a pod of any test of the policy shows what is claimed to happen."""
+    says: str = ""
+    """In a comparison: the function of claims that is asked of both sides."""
+    evicts: bool = False
+    """Whether a counterexample is about a pod that is evicted."""
+    final: bool = False
+    """Whether normalised scores are seen in a counterexample."""
     varies: Any = None
     """A number that must not be the same for all pods and nodes that meet ``term``."""
     rules: tuple[RuleTerm | ScoreTerm, ...] = field(default=())
@@ -81,6 +93,8 @@ def claims_of(policies: Sequence[PolicyTerms]) -> Iterator[Claim]:
     """Yield the claims of each policy, and of each two that filter."""
     for policy in policies:
         yield from _of_conditions(policy)
+        yield from _of_pod_rules(policy)
+        yield from _of_preemption(policy)
         yield from _of_filters(policy)
         if policy.score is not None:
             yield from _of_score(policy, policy.score)
@@ -118,6 +132,70 @@ def _of_conditions(policy: PolicyTerms) -> Iterator[Claim]:
                 confirm=lambda seen: not seen.feasible,
                 **_place(rule) | {"rules": policy.match},
             )
+
+
+def _of_pod_rules(policy: PolicyTerms) -> Iterator[Claim]:
+    """Yield of rules about the pod alone that they do not fail, and that they do something."""
+    gates = (policy.gates, "holds back some pod", "it holds back no pod", "pre_enqueue")
+    before = (policy.before, "rejects some pod", "it rejects no pod", "pre_filter")
+    for rules, does, refuted, stage in (gates, before):
+        reached = policy.matches if rules is policy.gates else policy.enqueues
+        reached = conjunction(reached, policy.matches)
+        for i, rule in enumerate(rules):
+            given = conjunction(reached, *(one.passes for one in rules[:i]))
+            place = _place(rule) | {"rules": (*policy.match, *rules[: i + 1])}
+            words = f"rule {policy.name}.{rule.name}: "
+            if rule.fails is not False and not rule.handled:
+                yield Claim(
+                    f"{policy.name}: {rule.name} never fails",
+                    conjunction(given, rule.fails),
+                    True,
+                    "it fails",
+                    policies=(policy.name,),
+                    confirm=partial(_says, stage, words),
+                    **place,
+                )
+            if not rule.settled and rule.core is not None:
+                yield Claim(
+                    f"{policy.name}: {rule.name} {does}",
+                    conjunction(given, rule.rejects),
+                    False,
+                    refuted,
+                    policies=(policy.name,),
+                    confirm=partial(_says, stage, ""),
+                    **place,
+                )
+
+
+def _says(stage: str, words: str, seen: ExpectedOutcome) -> bool:
+    """Return whether a pod was rejected before nodes were looked at, in words that begin so."""
+    status: PluginOutcome | None = getattr(seen, stage)
+    return status is not None and any(str(r).startswith(words) for r in status.reasons or ())
+
+
+def _of_preemption(policy: PolicyTerms) -> Iterator[Claim]:
+    """Yield that the rules about evictions do not fail, and that some pod evicts another."""
+    if policy.eligible is None or policy.victim is None:
+        return
+    name = policy.name
+
+    def said(function: str) -> Callable[[Run], bool]:
+        return lambda run: bound_says(run((name,), "", False)[0], name)[function]
+
+    asked = (
+        (policy.eligible, policy.matches, ELIGIBLE, policy.preempts, "some pod may evict others"),
+        (policy.victim, policy.preempts, VICTIM, policy.evicts, "some pod may be evicted"),
+    )
+    for rule, given, function, holds, words in asked:
+        place = _place(rule) | {"rules": (*policy.match, rule)}
+        place |= {"policies": (name,), "confirm": lambda _seen: True, "evicts": True}
+        if rule.fails is not False:
+            failing = conjunction(given, rule.fails)
+            yield Claim(
+                f"{name}: {rule.name} never fails", failing, True, "it fails",
+                judge=said(FAILS), **place,
+            )  # fmt: skip
+        yield Claim(f"{name}: {words}", holds, False, "none may", judge=said(function), **place)
 
 
 def _rejected_by(rule: str) -> Confirm:
@@ -267,63 +345,123 @@ def differs(number: Any, value: Any) -> Term:
     return number != value
 
 
-def comparisons(old: Sequence[PolicyTerms], new: Sequence[PolicyTerms]) -> Iterator[Claim]:
+def comparisons(
+    old: Sequence[PolicyTerms], new: Sequence[PolicyTerms], made: Terms
+) -> Iterator[Claim]:
     """Yield that policies of two sets decide alike, each with the one of its name."""
     by_name = {policy.name: policy for policy in new}
     for before in old:
-        after = by_name.pop(before.name, PolicyTerms(before.name, (), (), None, ()))
-        yield from _alike(before, after, [*_rules_of(before), *_rules_of(after)])
+        after = by_name.pop(before.name, PolicyTerms(before.name))
+        yield from _alike(before, after, made)
     for after in by_name.values():
-        yield from _alike(PolicyTerms(after.name, (), (), None, ()), after, _rules_of(after))
+        yield from _alike(PolicyTerms(after.name), after, made)
 
 
-def _rules_of(policy: PolicyTerms) -> list[RuleTerm | ScoreTerm]:
-    score = [] if policy.score is None else [policy.score]
-    return [*policy.match, *policy.filter, *policy.score_match, *score]
-
-
-def _alike(
-    old: PolicyTerms, new: PolicyTerms, rules: Sequence[RuleTerm | ScoreTerm]
-) -> Iterator[Claim]:
+def _alike(old: PolicyTerms, new: PolicyTerms, made: Terms) -> Iterator[Claim]:
+    """Yield that two versions of a policy make the same of each pod and node."""
+    rules = (*old.rules, *new.rules)
     if not rules:
         return
     given: dict[str, Any] = {
         "never": True,
-        "policies": (old.name,) if _rules_of(old) else (),
-        "rivals": (new.name,) if _rules_of(new) else (),
+        "policies": (old.name,) if old.rules else (),
+        "rivals": (new.name,) if new.rules else (),
         "confirm": lambda _seen: True,
-        "rules": tuple(rules),
+        "rules": rules,
     }
-    filters = [*old.filter, *new.filter]
+
+    def claim(words: str, term: Term, refuted: str, of: Sequence[Any], **more: Any) -> Claim:
+        last = [rule for rule in of if rule is not None][-1]
+        more = {"differ": lambda _a, _b: False, **more, "text": last.text, "span": last.span}
+        return Claim(f"{old.name}: {words}", term, refuted=refuted, **given | more)
+
+    gates, before = [*old.gates, *new.gates], [*old.before, *new.before]
+    if gates:
+        yield claim(
+            "the same pods enter the queue", unlike(old.enqueues, new.enqueues),
+            "a pod enters the queue on one side", gates,
+            differ=lambda a, b: (a.pre_enqueue is None) != (b.pre_enqueue is None),
+        )  # fmt: skip
+    filters = [*before, *old.filter, *new.filter]
+    enter = conjunction(old.enqueues, new.enqueues)
     if filters:
-        place = {"text": filters[-1].text, "span": filters[-1].span}
-        yield Claim(
-            f"{old.name}: the same nodes pass",
-            unlike(old.passes, new.passes),
-            refuted="a node passes one and not the other",
+        yield claim(
+            "the same nodes pass", conjunction(enter, unlike(old.passes, new.passes)),
+            "a node passes one and not the other", filters,
             differ=lambda a, b: set(a.feasible or ()) != set(b.feasible or ()),
-            **given | place,
-        )
-        rejected = conjunction(negation(old.passes), negation(new.passes))
-        matched = conjunction(negation(old.match_fails), negation(new.match_fails))
-        yield Claim(
-            f"{old.name}: the reasons are the same",
-            conjunction(rejected, matched, unlike(old.reason, new.reason)),
-            refuted="a node is rejected for another reason",
-            differ=_other_reasons,
-            **given | place,
-        )
+        )  # fmt: skip
+    if gates or filters:
+        yield claim(
+            "the reasons are the same", _unlike_reasons(old, new),
+            "it is rejected for another reason",
+            [*gates, *filters], differ=_other_reasons,
+        )  # fmt: skip
     scores = [score for score in (old.score, new.score) if score is not None]
+    both = conjunction(enter, old.passes, new.passes)
     if scores:
-        place = {"text": scores[-1].text, "span": scores[-1].span}
-        yield Claim(
-            f"{old.name}: the raw scores are the same",
-            conjunction(old.passes, new.passes, _unlike_scores(old, new)),
-            refuted="a node has another score",
+        yield claim(
+            "the raw scores are the same", conjunction(both, _unlike_scores(old, new)),
+            "a node has another score", scores, plugin=old.name,
             differ=lambda a, b: a.raw != b.raw,
-            plugin=old.name,
-            **given | place,
-        )
+        )  # fmt: skip
+    if len(scores) > 1 and any(score.normalized for score in scores):
+        yield claim(
+            "the normalised scores are the same",
+            conjunction(both, old.scores, new.scores, _unlike_normalized(*scores[:2], made=made)),
+            "a node has another normalised score", scores, plugin=old.name, final=True,
+            differ=lambda a, b: a.raw == b.raw and a.scores != b.scores,
+        )  # fmt: skip
+    evicting = [old.eligible, new.eligible]
+    if any(evicting):
+        for words, function, one, other, of in (
+            ("the same pods may evict others", ELIGIBLE, old.preempts, new.preempts, evicting),
+            (
+                "the same pods may be evicted",
+                VICTIM,
+                old.evicts,
+                new.evicts,
+                [old.victim, new.victim],
+            ),
+        ):
+            yield claim(
+                words, unlike(one, other), "it may on one side", of, says=function, evicts=True
+            )
+    if old.rest or new.rest:
+        changed = sorted(set(dict(set(old.rest) ^ set(new.rest))))
+        caution = f"not compared, and not the same: {', '.join(changed)}" if changed else ""
+        yield claim(ELSEWHERE, False, "", rules, caution=caution)
+
+
+ELSEWHERE: Final = "nothing else differs"
+"""The claim about sections of which no terms are made."""
+
+
+def _unlike_reasons(old: PolicyTerms, new: PolicyTerms) -> Term:
+    """Return whether what both sides hold back or reject has other reasons."""
+    held = conjunction(negation(old.enqueues), negation(new.enqueues))
+    rejected = conjunction(
+        old.enqueues, new.enqueues, negation(old.passes), negation(new.passes),
+        *(rule.passes for policy in (old, new) for rule in policy.before),
+    )  # fmt: skip
+    matched = conjunction(negation(old.match_fails), negation(new.match_fails))
+    other = disjunction(
+        conjunction(held, unlike(old.why(old.gates), new.why(new.gates))),
+        conjunction(rejected, unlike(old.why(old.filter), new.why(new.filter))),
+    )
+    return conjunction(matched, other)
+
+
+def _unlike_normalized(old: ScoreTerm, new: ScoreTerm, *, made: Terms) -> Term:
+    """Return whether normalisation makes different scores of the same raw ones.
+
+    An example is of the node alone.
+    """
+    scores = scores_beside(made, old.number)
+    made.prefer(scores.count, scores.of_two(old.number, old.number, False))
+    (a, a_fails), (b, b_fails) = old.final(scores), new.final(scores)
+    same = negation(unlike_numbers(old.number, new.number))
+    fine = conjunction(negation(old.fails), negation(new.fails), same)
+    return conjunction(fine, unlike(ite(a_fails, 0, a), ite(b_fails, 0, b)))
 
 
 def unlike(a: Term, b: Term) -> Term:
@@ -332,12 +470,10 @@ def unlike(a: Term, b: Term) -> Term:
 
 
 def _other_reasons(old: ExpectedOutcome, new: ExpectedOutcome) -> bool:
-    """Return whether a node that both sides reject is rejected for other reasons."""
-    a, b = old.rejected or {}, new.rejected or {}
-    return any(
-        (a[node].code, a[node].reasons) != (b[node].code, b[node].reasons)
-        for node in a.keys() & b.keys()
-    )
+    """Return whether what both sides hold back or reject has other reasons."""
+    a, b = ({**(seen.rejected or {}), "": seen.pre_enqueue} for seen in (old, new))
+    pairs = ((a[node], b[node]) for node in a.keys() & b.keys())
+    return any((x.code, x.reasons) != (y.code, y.reasons) for x, y in pairs if x and y)
 
 
 def _unlike_scores(old: PolicyTerms, new: PolicyTerms) -> Term:

@@ -8,29 +8,43 @@ is seen is theirs. What cannot be built, or is not confirmed by the scheduler, i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path as FilePath
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import yaml
 
+from policy_sched.cluster import Cache
+from policy_sched.cluster.tables import PodRows
 from policy_sched.errors import PolicySchedError
-from policy_sched.language.runtime import FAILED
+from policy_sched.language import compile_policy
+from policy_sched.language.runtime import FAILED, Activation
+from policy_sched.language.values import RuleError
+from policy_sched.model import PodInfo
+from policy_sched.plugins.rules import bind
 from policy_sched.policytest import (
     ExpectedOutcome,
     PluginOutcome,
+    Scenario,
     ScenarioRun,
     observe_scenario,
     scenarios_of,
 )
+from policy_sched.profiles.check import ELIGIBLE, TAKES_PART, VICTIM
 from policy_sched.profiles.reload import PolicyFiles
-from policy_sched.scheduler.setup import read_policies
+from policy_sched.prove.reading import read
+from policy_sched.prove.world import NON_ZERO
+from policy_sched.scheduler.setup import load_cluster, read_policies
 
 Key = tuple[Any, ...]
 Plain = dict[str, Any]
 
+VICTIM_UID: Final = "running-1"
+FAILS: Final = "fails"
 #: Pods that a node of a counterexample has at most.
 MAX_PODS: Final = 500
 _NODE, _POD, _SPACE = "node-1", "pod-1", "default"
@@ -73,6 +87,11 @@ class Values:
             if key[:-1] == path and value
         }
 
+    @property
+    def victim(self) -> bool:
+        """Whether there is a pod that claims call `victim`."""
+        return any(key[0] == "victim" for key in self.leaves)
+
     def length(self, path: Key) -> int:
         """Return the length of a list."""
         return int(self.leaves.get((*path, "length"), 0))
@@ -84,14 +103,17 @@ def _amount(resource: str, units: int) -> str:
     return f"{units}m" if units % 1000 else str(units // 1000)
 
 
-def document(values: Values, policies: Sequence[str], names: Sequence[str]) -> Plain:
+def document(
+    values: Values, policies: Sequence[str], names: Sequence[str], *, full: bool = False
+) -> Plain:
     """Return the PolicyTest of values, without expectations.
 
-    ``policies``: files, relative to the test; ``names``: the policies that are enabled. Raises
-    NotBuiltError where no pod and node have the values.
+    ``policies``: files, relative to the test; ``names``: the policies that are enabled; ``full``:
+    the node has no room, so that pods are evicted. Raises NotBuiltError where no pod and node have
+    the values.
     """
     pod, hour = _pending(values), values.leaves.get(("now",))
-    needed = ("PrioritySort", *names, "DefaultBinder")
+    needed = ("PrioritySort", *names, *("NodeResourcesFit",) * full, "DefaultBinder")
     enabled = [{"name": name} for name in dict.fromkeys(needed)]
     plugins = {"multiPoint": {"disabled": [{"name": "*"}], "enabled": enabled}}
     return {
@@ -105,7 +127,7 @@ def document(values: Values, policies: Sequence[str], names: Sequence[str]) -> P
             "kind": "KubeSchedulerConfiguration",
             "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}],
         },
-        "objects": [*_namespaces(values, pod), _node(values), *_running(values)],
+        "objects": [*_namespaces(values, pod), *_nodes(values, full=full)],
         "pending": [pod],
         "expect": [{"pod": f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"}],
     }
@@ -120,7 +142,18 @@ def _namespaces(values: Values, pod: Plain) -> Iterator[Plain]:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def _node(values: Values) -> Plain:
+def _nodes(values: Values, *, full: bool) -> Iterator[Plain]:
+    """Yield the node, and the other one where there is one, with their pods."""
+    yield _node(values, full=full)
+    yield from _running(values)
+    if values.leaves.get(("peer", "there")):
+        other = {("node", *k[1:]): of for k, of in values.leaves.items() if k[0] == "peer"}
+        beside = Values({("node", "name"): "node-2", **other})
+        yield _node(beside)
+        yield from _running(beside, "other")
+
+
+def _node(values: Values, *, full: bool = False) -> Plain:
     name = values.text(("node", "name"), _NODE)
     metadata: Plain = {"name": name}
     for plural, family in (("labels", "label"), ("annotations", "annotation")):
@@ -138,6 +171,8 @@ def _node(values: Values) -> Plain:
         spec["taints"] = taints
     capacity = values.amounts(("node", "capacity"))
     allocatable = values.amounts(("node", "allocatable"))
+    if full and ("node", "allocatable", "pods") not in values.leaves:
+        allocatable["pods"] = str(_count(values))
     for key, there in values.leaves.items():
         if key[:2] == ("node", "allocatable?") and there:
             allocatable.setdefault(key[2], "0")
@@ -190,6 +225,7 @@ def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> P
                 "controller": True,
             }
         ]
+    requests = {**dict.fromkeys(_stated_as_none(values, path), "0"), **requests}
     container: Plain = {"name": "main", "image": _IMAGE}
     limits = values.amounts((*path, "limits"))
     if requests or limits:
@@ -204,7 +240,19 @@ def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> P
         spec["nodeSelector"] = selector
     if account := values.text((*path, "service_account_name")):
         spec["serviceAccountName"] = account
+    if policy := values.text((*path, "preemption_policy")):
+        spec["preemptionPolicy"] = policy
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _stated_as_none(values: Values, path: Key) -> Iterator[str]:
+    """Yield resources of which a pod states 0, so that nothing is taken in its place."""
+    node = path[0] == "victim" or path[:2] == ("node", "pods")
+    for resource, default in NON_ZERO.items():
+        of_pod = values.leaves.get((*path, "non_zero_requests", resource))
+        of_node = values.leaves.get(("node", "nonZeroRequested", resource)) if node else None
+        if of_pod == 0 or (of_node is not None and of_node != default * _count(values)):
+            yield resource
 
 
 def _pending(values: Values) -> Plain:
@@ -225,31 +273,48 @@ def _pending(values: Values) -> Plain:
         pod["spec"]["tolerations"] = tolerations
     if node := values.text(("pod", "node_name")):
         pod["spec"]["nodeName"] = node
+    gates = ("pod", "scheduling_gates")
+    names = [values.text((*gates, i)) for i in range(values.length(gates))]
+    if names:
+        pod["spec"]["schedulingGates"] = [{"name": name} for name in names]
     return pod
 
 
-def _running(values: Values) -> Iterator[Plain]:
-    node = values.text(("node", "name"), _NODE)
-    listed = ("node", "pods", "length") in values.leaves
-    requested = values.amounts(("node", "requested"))
-    if not listed:
-        stated = values.leaves.get(("node", "podCount"))
-        count = int(bool(requested)) if stated is None else int(stated)
-    else:
-        count = values.length(("node", "pods"))
+def _count(values: Values) -> int:
+    """Return how many pods run on the node."""
+    if ("node", "pods", "length") in values.leaves:
+        return values.length(("node", "pods"))
+    stated = values.leaves.get(("node", "podCount"))
+    some = any(of and key[:2] == ("node", "requested") for key, of in values.leaves.items())
+    return max(int(values.victim), int(some) if stated is None else int(stated))
+
+
+def _running(values: Values, name: str = "running") -> Iterator[Plain]:
+    node, count = values.text(("node", "name"), _NODE), _count(values)
     if count > MAX_PODS:
         raise NotBuiltError(f"a node with {count} pods")
-    for i in range(count):
-        path = ("node", "pods", i)
-        of_pod = values.amounts((*path, "requests"))
-        if not any(key[:4] == (*path, "requests") for key in values.leaves):
-            of_pod = requested if i == 0 else {}
-        pod = _pod(values, path, f"running-{i + 1}", of_pod)
-        pod["metadata"]["uid"] = f"running-{i + 1}"
+    rest = {key[2]: of for key, of in values.leaves.items() if key[:2] == ("node", "requested")}
+    victims: list[Key] = [("victim",)] if values.victim else []
+    for path in [*victims, *(("node", "pods", i) for i in range(count - len(victims)))]:
+        own = {key[-1]: of for key, of in values.leaves.items() if key[:-1] == (*path, "requests")}
+        if path[-1] == 0 and not own:
+            own = rest
+        else:
+            rest = {resource: of - own.get(resource, 0) for resource, of in rest.items()}
+        number = 1 if path == ("victim",) else int(path[-1]) + 1 + len(victims)
+        amounts = {resource: _amount(resource, of) for resource, of in own.items() if of}
+        pod = _pod(values, path, f"{name}-{number}", amounts)
+        pod["metadata"]["uid"] = f"{name}-{number}"
         if values.leaves.get((*path, "terminating")):
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         pod["spec"]["nodeName"] = node
         yield pod
+
+
+def node_of(test: Plain) -> str:
+    """Return the name of the node that a test is about."""
+    names = (one["metadata"]["name"] for one in test["objects"] if one["kind"] == "Node")
+    return str(next(names))
 
 
 def text_of(test: Plain) -> str:
@@ -268,12 +333,48 @@ def outcome(
     files = [str(FilePath(file).resolve()) for file in test["policies"]]
     stated = {**test, "policies": files, **({"plugin": plugin} if plugin else {})}
     if rule:
-        (node,) = (one["metadata"]["name"] for one in test["objects"] if one["kind"] == "Node")
+        node = node_of(test)
         stated["expect"] = [{**test["expect"][0], "rejected": {node: {"rule": rule}}}]
     path = str(folder / "counterexample.yaml")
     (scenario,) = scenarios_of(path, msgspec.json.encode(stated).decode(), roots)
     _, seen = observe_scenario(scenario, RUN)
     return next(iter(seen.values()))
+
+
+def loaded(test: Plain) -> tuple[Scenario, Cache]:
+    """Return a test without its policies, and its cluster."""
+    (scenario,) = scenarios_of("counterexample.yaml", text_of({**test, "policies": []}))
+    cache = Cache()
+    load_cluster(cache, scenario.objects)
+    return scenario, cache
+
+
+def bound_says(test: Plain, name: str) -> dict[str, bool]:
+    """Return what the rules that preemption asks say of a test's pod and victim, by function.
+
+    Raises NotBuiltError where they read more than a pod, a node and its pods.
+    """
+    said = dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM, FAILS), False)
+    for policy in read(test["policies"]) if name else ():
+        if policy.name != name:
+            continue
+        if policy.inputs or policy.aggregates or policy.quotas:
+            raise NotBuiltError("preemption is looked at without inputs, aggregates and quotas")
+        scenario, cache = loaded(test)
+        compiled, _ = compile_policy(policy)
+        assert compiled is not None
+        bound, pod = bind(compiled, cache.nodes, cache.pods), PodInfo.of(scenario.pending[0])
+        said[FAILS] = True
+        with suppress(RuleError):
+            said[TAKES_PART] = bound.matches(pod, Activation(now=scenario.now))
+            rules, row = bound.preemption, cache.pod_row(VICTIM_UID)
+            if rules is not None and said[TAKES_PART]:
+                said[ELIGIBLE] = rules.eligible(pod, scenario.now)
+                if row is not None and said[ELIGIBLE]:
+                    rows = PodRows(cache.pods, np.array([[row]]))
+                    said[VICTIM] = bool(rules.victim(pod, scenario.now, rows)[0, 0])
+            said[FAILS] = False
+    return said
 
 
 _plans: dict[str, Any] = {}
@@ -295,19 +396,28 @@ RUN: Final = ScenarioRun(enforce_audits=True, read=_read_once)
 """Reads each configuration and its policies once."""
 
 
-def with_expectation(test: Plain, seen: ExpectedOutcome, plugin: str) -> Plain:
-    """Return a test that expects what was seen."""
+def with_expectation(test: Plain, seen: ExpectedOutcome, plugin: str, *, final: bool) -> Plain:
+    """Return a test that expects what was seen; ``final``: normalised scores, too."""
     expected = dict(test["expect"][0])
     if seen.feasible:
         expected["feasible"] = list(seen.feasible)
         if seen.raw and plugin and FAILED not in seen.raw.values():
             expected["raw"] = {node: _number(score) for node, score in seen.raw.items()}
+        if final:
+            scores = {node: dict(of.plugins or {}) for node, of in (seen.scores or {}).items()}
+            expected["scores"] = {node: {"plugins": of} for node, of in scores.items()}
     else:
         expected["chosen"] = None
-        if seen.pre_filter is not None:
+        if seen.pre_enqueue is not None:
+            expected["preEnqueue"] = _status(seen.pre_enqueue)
+        elif seen.pre_filter is not None:
             expected["preFilter"] = _status(seen.pre_filter)
         elif seen.rejected:
             expected["rejected"] = {node: _status(why) for node, why in seen.rejected.items()}
+        if seen.nominated:
+            expected["nominated"] = seen.nominated
+        elif seen.post_filter is not None:
+            expected["postFilter"] = _status(seen.post_filter)
     whole = {**test, "expect": [expected]}
     return {**whole, "plugin": plugin} if "raw" in expected else whole
 

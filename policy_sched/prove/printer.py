@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from types import CodeType
@@ -44,6 +45,7 @@ from policy_sched.prove.calls import (
     table,
 )
 from policy_sched.prove.loops import Environment, Unrolled
+from policy_sched.prove.scores import Scores
 from policy_sched.prove.terms import (
     Choice,
     Code,
@@ -74,10 +76,32 @@ _TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 #: The last character that a text of the solver may have.
 LAST_CHARACTER: Final = "\U0002ffff"
+WITHOUT_TERM: Final = {
+    "Other nodes, their domains, and counts of their pods: a claim has one node.": "domain_index "
+    "domain_at domain_list counts count_all count_on_row count_in_domain count_of_domain facts_at "
+    "node_at cluster column_at_nodes",
+    "Aggregates and quotas, which count pods of other nodes and of the queue.": "aggregate "
+    "aggregate_then aggregate_total aggregate_total_then aggregate_open aggregate_at "
+    "aggregate_on_row quota victim_quota quota_total",
+    "Objects of inputs, which may have any fields.": "input input_all input_exceeds input_root "
+    "input_at of_object object_of",
+    "Devices, which an allocator chooses.": "devices_at allocation_at",
+    "Affinity to nodes.": "affinity preference",
+    "Host ports, parts of texts, and columns whose name is not constant.": "ports each_text "
+    "column_of ctx row",
+    "What programs over many nodes compute at once; terms are of programs for one.": "divisor "
+    "share share_of_rest share_small share_of_rest_small masked_deviation unsure_sum "
+    "column_of_at_nodes victims victim_there violations pod_column pod_entry any_victim "
+    "greatest_victim least_victim sum_of_victims",
+}
+"""What may be anything in a proof, each with the operations that have no term for that reason."""
 _NAMES: Final = {builtin.function: name for name, builtin in BUILTINS.items()}
 #: Elements of a constant list over which a loop is unrolled, and elements of all loops of a policy.
 _LONGEST: Final = 200
 _MOST: Final = 20_000
+
+
+_NOTHING_BOUND: Final[Mapping[int, int]] = {}
 
 
 def _is_int(value: Any) -> bool:
@@ -108,10 +132,11 @@ class Printer:
     def __init__(self, world: World, salt: str = "") -> None:
         """``salt`` tells what has no term from the same in another world."""
         self._salt = salt
+        self._scored: tuple[Any, Scores] | None = None
         self._unrolled = 0
         self.world = world
         self.made = world.terms
-        self._shapes: dict[ir.Op, int] = {}
+        self._shapes: dict[tuple[Any, ...], int] = {}
         self.names: dict[str, Any] = {
             "made": self.made, "conjunction": conjunction, "disjunction": disjunction, "ite": ite,
             "negation": negation, "counted": counted, "failed": failed, "same": self.same,
@@ -122,6 +147,16 @@ class Printer:
             "deviation_of_two": self._deviation_of_two, "table": table,
         }  # fmt: skip
 
+    @contextmanager
+    def scored(self, score: Any, scores: Scores) -> Iterator[None]:
+        """Take a raw score and those of all nodes for what `score` and `scores` are."""
+        before, self._salt = self._salt, f"{self._salt}scored{id(scores)}"
+        self._scored = (score, scores)
+        try:
+            yield
+        finally:
+            self._salt, self._scored = before, None
+
     @staticmethod
     def code_of(kind: ir.OpKind) -> CodeType:
         """Return the code of the text that an operation's kind has for its term."""
@@ -131,7 +166,7 @@ class Printer:
         """Return the value of an operation; ``env``: what its loop variables stand for."""
         env = {} if env is None else env
         own = tuple((p.serial, id(env.get(p.serial))) for p in op.params if p.serial in env)
-        key = (self._salt, self._shape(op), tuple(sorted(own)))
+        key = (self._salt, self.shape(op), tuple(sorted(own)))
         kept = self.world.kept
         if key not in kept:
             kept[key] = (self._made(op, env), env)
@@ -229,7 +264,7 @@ class Printer:
         """Return what operations have in common that are equal, of whichever policy."""
         own = sorted(p.serial for p in op.params if p.serial in env)
         spelt = [(number, self._spelt(env[number])) for number in own]
-        return f"{self._salt}{self._shape(op)}{spelt}"
+        return f"{self._salt}{self.shape(op)}{spelt}"
 
     def _spelt(self, value: Any) -> str:
         """Return a text that two values have in common only if they are equal."""
@@ -242,22 +277,37 @@ class Printer:
             return f"{type(value).__name__}{[self._spelt(part) for part in value]}"
         return f"{type(value).__name__} {value!r}"
 
-    def _shape(self, op: ir.Op) -> int:
-        """Return the number of an operation over its arguments; places of errors do not count."""
-        if op not in self._shapes:
-            data = op.data
-            if isinstance(data, ir.Loop):
-                bound = (data.param, data.index)
-                data = (data.kind.name, *bound, data.errors, data.masked, bool(data.site))
-            elif isinstance(data, ir.Call):
-                data = (_NAMES.get(data.function, data.function), data.guards, data.default)
-            elif op.rep in ("e", "ti"):
-                data = bool(data)  # the place of an error
-            number = op.serial if op.kind is ops.PARAM else -1
-            inner = tuple(map(self._shape, op.args))
-            key = (op.kind.name, op.rep, self._spelt(data), number, inner)
-            self._shapes[op] = self.world.shapes.setdefault(key, len(self.world.shapes))
-        return self._shapes[op]
+    def shape(self, op: ir.Op, names: Mapping[int, int] = _NOTHING_BOUND) -> int:
+        """Return a number that equal operations have in common, of whichever policy.
+
+        Where errors come from does not count. ``names``: levels of loops, by their variable.
+        """
+        own = sorted((p.serial, names[p.serial]) for p in op.params if p.serial in names)
+        place = (op, tuple(own))
+        if place not in self._shapes:
+            key = self._form(op, dict(own))
+            self._shapes[place] = self.world.shapes.setdefault(key, len(self.world.shapes))
+        return self._shapes[place]
+
+    def _form(self, op: ir.Op, names: dict[int, int]) -> tuple[Any, ...]:
+        data, inner = op.data, names
+        if isinstance(data, ir.Loop):
+            level = max(names.values(), default=-1) + 1
+            inner = {**names, data.param: level}
+            if data.index is not None:
+                inner[data.index] = level + 1
+            indexed = data.index is not None
+            data = (data.kind.name, indexed, data.errors, data.masked, bool(data.site))
+        elif isinstance(data, ir.Call):
+            data = (_NAMES.get(data.function, data.function), data.guards, data.default)
+        elif isinstance(data, ir.graph.Table):
+            data = (data.first, data.entries)
+        elif op.rep in ("e", "ti"):
+            data = bool(data)  # the place of an error
+        number = names.get(op.serial, -op.serial) if op.kind is ops.PARAM else 0
+        first, rest = op.args[:1], op.args[1:]
+        shapes = (*(self.shape(a, names) for a in first), *(self.shape(a, inner) for a in rest))
+        return (op.kind.name, op.rep, self._spelt(data), number, shapes)
 
     # Leaves.
 
@@ -280,6 +330,10 @@ class Printer:
                 return self.world.pods()
             case "runtime_of" if op.data == "namespace":
                 return Record("Namespace", ("namespace",))
+            case "of_ctx" if op.data == "victim":
+                return self.world.victim()
+            case "score" | "scores" if self._scored is not None:
+                return self._scored[op.kind is ops.SCORES]
             case "field_of_pod" | "attr":
                 return self.field(self.term(op.args[0], env), str(op.data), op.rep)
             case "code" | "find":
@@ -290,12 +344,8 @@ class Printer:
             case "val" | "err":
                 pair = self.term(op.args[0], env)
                 return pair[op.kind is ops.ERR] if type(pair) is tuple else None
-            case "fits":
-                return self._fits(op, env)
-            case "call":
-                return self._call(op, env)
-            case "loop":
-                return self._loop(op, env)
+            case "fits" | "call" | "loop":
+                return getattr(self, f"_{op.kind.name}")(op, env)
         return None
 
     def _known(self, value: object, rep: str) -> Any:
@@ -320,6 +370,8 @@ class Printer:
                 return ite(test, self.field(then, name, rep), self.field(otherwise, name, rep))
             case Record():
                 return self.world.attribute(value, name, rep)
+            case Scores():
+                return value.field(name)
             case Opaque(key):
                 return Opaque((*key, name))
             case model.Taint() | model.Toleration():

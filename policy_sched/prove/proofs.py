@@ -10,23 +10,43 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any, Final
 
-from policy_sched.cluster import Cache
 from policy_sched.language import check, compile_expression, lower
 from policy_sched.language.ir import ops
-from policy_sched.language.runtime import Activation
+from policy_sched.language.runtime import FAILED, Activation
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import INT64, types
 from policy_sched.model import PodInfo
-from policy_sched.policytest import scenarios_of
-from policy_sched.profiles.check import PASSES, SCORE, CheckedProof, ClaimRule, resolved
+from policy_sched.preemption import Case
+from policy_sched.profiles.check import (
+    ELIGIBLE,
+    ENQUEUES,
+    NORMALIZED,
+    PASSES,
+    SCORE,
+    TAKES_PART,
+    VICTIM,
+    CheckedProof,
+    ClaimRule,
+    resolved,
+)
 from policy_sched.prove.claims import Claim, Run, comparisons
-from policy_sched.prove.counterexample import text_of
+from policy_sched.prove.counterexample import VICTIM_UID, bound_says, loaded, node_of
 from policy_sched.prove.printer import Printer
 from policy_sched.prove.reading import read
-from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
-from policy_sched.prove.terms import Double, Term, conjunction, failed, is_term, negation, plus
+from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, ScoreTerm
+from policy_sched.prove.scores import scores_beside
+from policy_sched.prove.terms import (
+    Double,
+    Term,
+    conjunction,
+    failed,
+    implies,
+    is_term,
+    ite,
+    negation,
+    plus,
+)
 from policy_sched.prove.world import ChangedWorld, World
-from policy_sched.scheduler.setup import load_cluster
 
 _Names = dict[tuple[str, str], ast.Core]
 _ONE_NUMBER: Final = (
@@ -42,26 +62,69 @@ class ProofClaims:
     def __init__(self, proof: CheckedProof, world: World) -> None:
         self._proof, self._world = proof, world
         self._policies = {p.name: PolicyPrinter(p, world).terms() for p in proof.policies}
+        self._peer = World(world.terms, world.bound, world, "peer")
         self._printer = Printer(world)
         self._low = lower.make_lowering({}, types.RecordType("record"), {})
         self._names = self._variables()
 
     def _variables(self) -> _Names:
-        """Return a variable for each call of passes and score; the world has their terms."""
-        passes = {name: policy.passes for name, policy in self._policies.items()}
-        passes[""] = conjunction(*passes.values())
+        """Return a variable for each call of a policy; the world has their terms."""
+        called = {
+            (part.name, str(part.args[0].value))
+            for rule in self._proof.rules.values()
+            for part in check.walk(rule.core)
+            if isinstance(part, ast.UserCall) and isinstance(part.args[0], ast.Const)
+        }
+        scores = [p.score for p in self._policies.values() if p.score is not None]
+        double = any(isinstance(score.number, Double) for score in scores)
         names: _Names = {}
-        for name, term in passes.items():
-            names[PASSES, name] = self._variable(f"{PASSES}:{name}", types.BOOL, term)
-        scores = {n: p.score for n, p in self._policies.items() if p.score is not None}
-        double = any(isinstance(score.number, Double) for score in scores.values())
-        for name, score in scores.items():
-            number = score.number
-            if double and not isinstance(number, Double):
-                number = self._world.terms.of_int(number)
-            kind = types.DOUBLE if double else types.INT
-            names[SCORE, name] = self._variable(f"{SCORE}:{name}", kind, number)
+        for function, name in sorted(called):
+            kind, term = types.BOOL, self._made(function, name)
+            if function == NORMALIZED or (function == SCORE and not double):
+                kind = types.INT
+            elif function == SCORE:
+                kind = types.DOUBLE
+                term = term if isinstance(term, Double) else self._world.terms.of_int(term)
+            names[function, name] = self._variable(f"{function}:{name}", kind, term)
         return names
+
+    def _made(self, function: str, name: str) -> Any:
+        """Return what a policy makes of the pod and the node."""
+        if not name:
+            return conjunction(*(policy.passes for policy in self._policies.values()))
+        policy = self._policies[name]
+        match function:
+            case "passes":
+                return policy.passes
+            case "takesPart":
+                return policy.matches
+            case "preEnqueue":
+                return policy.enqueues
+            case "eligible":
+                return policy.preempts
+            case "victim":
+                return policy.evicts
+        assert policy.score is not None
+        return (
+            self._normalized(policy, policy.score)
+            if function == NORMALIZED
+            else policy.score.number
+        )
+
+    def _normalized(self, policy: PolicyTerms, score: ScoreTerm) -> Any:
+        """Return the normalised score, 0 where that fails; an example has another node or none."""
+        made = self._world.terms
+        scores = scores_beside(made, score.number)
+        checked = next(one for one in self._proof.policies if one.name == policy.name)
+        peer = PolicyPrinter(checked, self._peer, salt="peer").terms()
+        assert peer.score is not None
+        there = self._world.flag(("peer", "there"))
+        scored = conjunction(peer.scores, negation(peer.score.fails))
+        two = scores.of_two(score.number, peer.score.number, there)
+        made.prefer(scores.count, conjunction(implies(there, scored), two))
+        self._peer.finish()
+        number, fails = score.final(scores)
+        return ite(fails, 0, number)
 
     def _variable(self, name: str, kind: types.Type, term: Any) -> ast.Var:
         low, rep = self._low, lower.rep_of(kind)
@@ -107,27 +170,30 @@ class ProofClaims:
         fine = conjunction(negation(fails), holds)
         return fine if true else negation(fine)
 
-    def _scored(self, rules: list[ClaimRule]) -> tuple[str, ...]:
-        """Return the policies whose scores rules read."""
+    def _called(self, rules: list[ClaimRule], *functions: str) -> tuple[str, ...]:
+        """Return the policies of which rules call one of some functions."""
         found = {
             str(part.args[0].value)
             for rule in rules
             for part in check.walk(rule.core)
             if isinstance(part, ast.UserCall)
-            and part.name == SCORE
+            and part.name in functions
             and isinstance(part.args[0], ast.Const)
         }
-        return tuple(sorted(found))
+        return tuple(sorted(self._policies if "" in found else found))
 
-    def _given(self, scored: tuple[str, ...]) -> Term:
-        """Return the assumptions of the document, and that the node has the scores."""
+    def _given(self, rules: list[ClaimRule]) -> Term:
+        """Return the assumptions of the document, and that pod and node come that far.
+
+        A pod that preEnqueue holds back passes nothing, and has no score.
+        """
         assumed = [
             self._is(rule, true=True)
             for path, rule in self._proof.rules.items()
             if path[0] == "assume"
         ]
-        scores = []
-        for name in scored:
+        scores = [self._policies[name].enqueues for name in self._called(rules, PASSES)]
+        for name in self._called(rules, SCORE, NORMALIZED):
             policy = self._policies[name]
             assert policy.score is not None
             scores += [policy.scores, negation(policy.score.fails)]
@@ -135,48 +201,61 @@ class ProofClaims:
 
     def _rule(self, name: str, wanted: list[tuple[Any, bool]], refuted: str) -> Claim:
         rules = [(self._proof.rules[path], true) for path, true in wanted]
-        scored = self._scored([rule for rule, _ in rules])
-        term = conjunction(
-            self._given(scored), *(self._is(rule, true=true) for rule, true in rules)
-        )
-        first = rules[-1][0]
-        span = (first.core.span.start, first.core.span.end)
         assumed = [(r, True) for path, r in self._proof.rules.items() if path[0] == "assume"]
-        judge = self._judge([*assumed, *rules], scored)
+        read = [rule for rule, _ in (*assumed, *rules)]
+        wished = (self._is(rule, true=true) for rule, true in rules)
+        first, scored = rules[-1][0], self._called(read, SCORE, NORMALIZED)
+        span = (first.core.span.start, first.core.span.end)
         return Claim(
-            name, term, True, refuted, first.text, span, tuple(self._policies),
-            lambda _seen: True, judge=judge, rules=self._all_rules(),
+            name, conjunction(self._given(read), *wished), True, refuted, first.text, span,
+            tuple(self._policies), lambda _seen: True, scored[0] if len(scored) == 1 else "",
+            judge=self._judge([*assumed, *rules]), rules=self._all_rules(),
+            final=bool(self._called(read, NORMALIZED)), evicts=bool(self._called(read, VICTIM)),
         )  # fmt: skip
 
     def _all_rules(self) -> tuple[Any, ...]:
-        parts = [(*p.match, *p.filter, *p.score_match) for p in self._policies.values()]
-        scores = [p.score for p in self._policies.values() if p.score is not None]
-        return tuple(rule for rules in parts for rule in rules) + tuple(scores)
+        return tuple(rule for policy in self._policies.values() for rule in policy.rules)
 
-    def _judge(
-        self, rules: list[tuple[ClaimRule, bool]], scored: tuple[str, ...]
-    ) -> Callable[[Run], bool]:
+    def _judge(self, rules: list[tuple[ClaimRule, bool]]) -> Callable[[Run], bool]:
         """Return what says whether each rule is as wanted, with what the scheduler made."""
+        called = {pair for pair in self._names if pair[1]}
+        if (PASSES, "") in self._names:
+            called |= {(PASSES, name) for name in self._policies}
+        read = [rule for rule, _ in rules]
+        used = {(f, n) for f, n in called if n in self._called(read, f)}
 
         def judge(run: Run) -> bool:
-            known: _Names = {}
-            everyone = True
-            for name in self._policies:
-                test, seen = run((name,), name if name in scored else "", False)
-                passes = bool(seen.feasible)
-                everyone = everyone and passes
-                known[PASSES, name] = _constant(passes, types.BOOL)
-                score = next(iter((seen.raw or {}).values()), None)
-                if name in scored and score is None:
-                    return False
-                kind = getattr(self._names.get((SCORE, name)), "type", types.INT)
-                number = float(score or 0) if kind == types.DOUBLE else int(score or 0)
-                known[SCORE, name] = _constant(number, kind)
-            known[PASSES, ""] = _constant(everyone, types.BOOL)
+            try:
+                seen = {(f, name): self._seen(f, name, run) for f, name in sorted(used)}
+            except NoScoreError:
+                return False
+            known: _Names = {**seen}
+            every = [bool(said.value) for (function, _), said in seen.items() if function == PASSES]
+            known[PASSES, ""] = _constant(all(every), types.BOOL)
             test, _ = run(tuple(self._policies), "", False)
             return all(_evaluated(rule.core, known, test) is true for rule, true in rules)
 
         return judge
+
+    def _seen(self, function: str, name: str, run: Run) -> ast.Const:
+        """Return what a policy made of a pod and a node."""
+        if function in (TAKES_PART, ELIGIBLE, VICTIM):
+            said = bound_says(run((name,), "", False)[0], name)
+            return _constant(said[function], types.BOOL)
+        scored = function in (SCORE, NORMALIZED)
+        test, seen = run((name,), name if scored else "", False)
+        if function == ENQUEUES:
+            return _constant(seen.pre_enqueue is None, types.BOOL)
+        node = node_of(test)
+        if function == PASSES:
+            return _constant(node in (seen.feasible or ()), types.BOOL)
+        number: Any = (seen.raw or {}).get(node)
+        if number in (None, FAILED):
+            raise NoScoreError
+        if function == NORMALIZED:
+            number = ((seen.scores or {})[node].plugins or {}).get(name, 0)
+        kind = self._names[function, name].type
+        return _constant(float(number) if kind == types.DOUBLE else int(number), kind)
 
     def _monotone(self, number: int) -> Claim:
         claim = self._proof.model.claims[number]
@@ -227,7 +306,7 @@ class ProofClaims:
         against = difference > 0 if rising else difference < 0
         fine = [negation(score.fails) for score in (one.score, other.score)]
         return conjunction(
-            self._given(()), one.scores, other.scores, *fine, grown > number, against
+            self._given([]), one.scores, other.scores, *fine, grown > number, against
         )
 
     def _equivalent(self, number: int) -> Iterator[Claim]:
@@ -238,12 +317,12 @@ class ProofClaims:
             self._proof.files(claim.equivalent.new),
         )
         made = [_terms_of(paths, self._world) for paths in sides]
-        for comparison in comparisons(*made):
+        for comparison in comparisons(made[0], made[1], self._world.terms):
             yield comparison.of_document(claim.name, sides)
 
 
 def _terms_of(paths: tuple[str, ...], world: World) -> list[PolicyTerms]:
-    return [PolicyPrinter(policy, world).terms() for policy in read(paths)]
+    return [PolicyPrinter(policy, world).terms(rest=True) for policy in read(paths)]
 
 
 def _same(leaf: Any, term: Any) -> bool:
@@ -254,12 +333,18 @@ def _constant(value: object, kind: types.Type) -> ast.Const:
     return ast.Const(value=value, type=kind, span=Span(0, 0))
 
 
+class NoScoreError(Exception):
+    """The node of a counterexample has no score of a policy."""
+
+
 def _evaluated(core: ast.Core, known: Mapping[Any, ast.Core], test: dict[str, Any]) -> bool:
     """Return whether a rule is true of the pod and the node of a test, by its own program."""
-    (scenario,) = scenarios_of("counterexample.yaml", text_of({**test, "policies": []}))
-    cache = Cache()
-    load_cluster(cache, scenario.objects)
+    scenario, cache = loaded(test)
     bound = compile_expression(resolved(core, dict(known))).bind(cache.nodes)
-    cycle = Activation(now=scenario.now)
-    value, error = bound.scalar(PodInfo.of(scenario.pending[0]), cycle, 0)
+    victim = next((p for p in cache.nodes.pods_on(0).values() if p.uid == VICTIM_UID), None)
+    cycle: Any = Activation(now=scenario.now)
+    if any(isinstance(part, ast.Var) and part.name == VICTIM for part in check.walk(core)):
+        cycle = Case(scenario.now, victim)
+    row = cache.nodes.row_of[node_of(test)]
+    value, error = bound.scalar(PodInfo.of(scenario.pending[0]), cycle, row)
     return not error and bool(value)

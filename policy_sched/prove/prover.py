@@ -28,6 +28,7 @@ from policy_sched.profiles.load import load_file
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 from policy_sched.prove import counterexample, tested
 from policy_sched.prove.claims import Claim, claims_of, comparisons, differs
+from policy_sched.prove.counterexample import bound_says
 from policy_sched.prove.proofs import ProofClaims
 from policy_sched.prove.reading import proofs_in, read
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
@@ -130,13 +131,14 @@ class Prover:
             return ProofClaims(proof, self.world).claims()
         policies = self._policies(settings.paths)
         if settings.new:
-            return comparisons(policies, self._policies(settings.new))
+            return comparisons(policies, self._policies(settings.new), self._terms)
         return claims_of(policies)
 
     def _policies(self, paths: Sequence[str]) -> list[PolicyTerms]:
         checked = read(paths)
         self._variables += [core for policy in checked for core in _shared(policy)]
-        return [PolicyPrinter(policy, self.world).terms() for policy in checked]
+        rest = bool(self._settings.new)
+        return [PolicyPrinter(policy, self.world).terms(rest=rest) for policy in checked]
 
     def blank(self, claim: Claim) -> Verdict:
         """Return a claim of which nothing is known."""
@@ -155,7 +157,8 @@ class Prover:
         """Try what is cheap, ask the solver for a short time, try examples, ask it for longer."""
         if claim.caution:
             return msgspec.structs.replace(blank, reason=claim.caution)
-        seconds, question = self._settings.timeout, self._question(claim, claim.term)
+        seconds = self._settings.timeout
+        question = self._question(claim, claim.term, shown=True)
         if not claim.never and claim.varies is None:
             own = question.own(self.world.leaves)
             plain = {key: plainest(leaf, key) for key, leaf in own.items()}
@@ -220,21 +223,27 @@ class Prover:
         seconds: float,
         against: float | None = None,
     ) -> tuple[Verdict, Leaves]:
-        question = self._question(claim, condition)
-        texts = texts_in([condition])
-        answer = question.answer(self.world.leaves, texts, seconds, small=claim.never)
+        question, leaves = self._question(claim, condition), self.world.leaves
+        texts, shown = texts_in([condition]), self._question(claim, condition, shown=True)
+        narrows = len(shown.stated) > len(question.stated)
+        answer = question.answer(leaves, texts, seconds, small=claim.never and not narrows)
+        if narrows and not answer.impossible:
+            narrow = shown.answer(leaves, texts, seconds, small=claim.never)
+            answer = answer if narrow.found is None else narrow
         if answer.found is None:
             return self._without_example(claim, blank, question, answer), {}
         verdict = self._shown(claim, blank, question, answer.found, against)
         if verdict.test is None and not claim.never:
-            answer = question.answer(self.world.leaves, texts, seconds)
+            answer = shown.answer(leaves, texts, seconds)
             if answer.found is not None:
                 verdict = self._shown(claim, blank, question, answer.found, against)
         return verdict, answer.found or {}
 
-    def _question(self, claim: Claim, condition: Any) -> Question:
+    def _question(self, claim: Claim, condition: Any, *, shown: bool = False) -> Question:
+        """Return whether a condition can hold; ``shown``: in an example."""
         number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
-        return Question(self._facts, condition, number)
+        facts = [*self._facts, *(self._terms.preferred() if shown else ())]
+        return Question(facts, condition, number)
 
     def _without_example(
         self, claim: Claim, blank: Verdict, question: Question, answer: Answer
@@ -298,18 +307,22 @@ class Prover:
         old, new = claim.sides or (self._settings.paths, self._settings.new)
 
         def run(
-            names: tuple[str, ...], plugin: str, changed: bool, paths: tuple[str, ...] = old
+            names: tuple[str, ...],
+            plugin: str,
+            changed: bool,
+            paths: tuple[str, ...] = old,
+            full: bool = False,
         ) -> tuple[dict[str, Any], ExpectedOutcome]:
             leaves = counterexample.changed(found) if changed else found
-            return _run(counterexample.Values(leaves), paths, names, plugin, claim.rule)
+            return _run(counterexample.Values(leaves), paths, names, plugin, claim.rule, full)
 
         try:
-            test, seen = run(claim.policies, claim.plugin, False)
-            reason = self._refutation(claim, run, seen, new)
+            test, seen = run(claim.policies, claim.plugin, False, full=claim.evicts)
+            reason = self._refutation(claim, run, (test, seen), new)
         except PolicySchedError as error:
             reason, why = None, str(error)
         if reason is not None and (against is None or against not in (seen.raw or {}).values()):
-            shown = counterexample.with_expectation(test, seen, claim.plugin)
+            shown = counterexample.with_expectation(test, seen, claim.plugin, final=claim.final)
             answered = REFUTED if claim.never else PROVEN
             return replace(blank, answer=answered, reason=reason, test=shown)
         blank = replace(blank, answer=UNKNOWN, test=None)
@@ -320,14 +333,20 @@ class Prover:
 
     @staticmethod
     def _refutation(
-        claim: Claim, run: Any, seen: ExpectedOutcome, new: tuple[str, ...]
+        claim: Claim, run: Any, ran: tuple[Any, ExpectedOutcome], new: tuple[str, ...]
     ) -> str | None:
         """Return what the scheduler confirms of what the solver found, "" for an example."""
+        test, seen = ran
         if claim.differ is not None:
-            _, rival = run(claim.rivals, claim.plugin, False, new)
+            other, rival = run(claim.rivals, claim.plugin, False, new)
+            if claim.says:
+                pairs = ((test, claim.policies), (other, claim.rivals))
+                said = [bound_says(of, "".join(names))[claim.says] for of, names in pairs]
+                before, now = ("yes" if one else "no" for one in said)
+                return f"{claim.refuted}: {before} before, {now} now" if before != now else None
             if not claim.differ(seen, rival):
                 return None
-            both = f"{_shown_outcome(seen)} before, {_shown_outcome(rival)} now"
+            both = f"{_shown_outcome(seen, claim)} before, {_shown_outcome(rival, claim)} now"
             return f"{claim.refuted}: {both}"
         confirmed = claim.confirm(seen) if claim.judge is None else claim.judge(run)
         if not confirmed:
@@ -361,11 +380,12 @@ def _run(
     names: tuple[str, ...],
     plugin: str,
     rule: str,
+    full: bool,
 ) -> tuple[dict[str, Any], ExpectedOutcome]:
     """Return the test of values with some policies enabled, and what the scheduler does."""
     folder = Path(paths[0])
     folder = folder if folder.is_dir() else folder.parent
-    test = counterexample.document(values, paths, names)
+    test = counterexample.document(values, paths, names, full=full)
     seen = counterexample.outcome(test, folder, plugin if plugin in names else "", paths, rule)
     return test, seen
 
@@ -377,10 +397,16 @@ def _raw_of(verdict: Verdict) -> int | float | None:
     return next(iter(scores.values()), None)
 
 
-def _shown_outcome(seen: ExpectedOutcome) -> str:
-    """Return what became of the node, in a few words."""
+def _shown_outcome(seen: ExpectedOutcome, claim: Claim) -> str:
+    """Return what became of the pod or the node, in a few words."""
+    if seen.pre_enqueue is not None:
+        return f"it is held back ({'; '.join(map(str, seen.pre_enqueue.reasons or ()))})"
     if seen.feasible:
         scores = [str(score) for score in (seen.raw or {}).values()]
+        if claim.final:
+            scores = [
+                str((of.plugins or {}).get(claim.plugin)) for of in (seen.scores or {}).values()
+            ]
         return f"it passes with score {scores[0]}" if scores else "it passes"
     reasons = [str(r) for why in (seen.rejected or {}).values() for r in why.reasons or ()]
     return f"it is rejected ({'; '.join(reasons)})" if reasons else "the pod is rejected"

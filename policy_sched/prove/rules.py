@@ -6,15 +6,21 @@ A policy takes part for a pod whose matchConditions hold. What cannot be lowered
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
+
+import msgspec
+import z3
 
 from policy_sched.language import check, diagnostics, lower
 from policy_sched.language.diagnostics import Text
+from policy_sched.language.ir import ops
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 from policy_sched.prove.printer import Printer
+from policy_sched.prove.scores import Scores
 from policy_sched.prove.terms import (
     Double,
     Term,
@@ -28,6 +34,12 @@ from policy_sched.prove.terms import (
 )
 from policy_sched.prove.world import World
 
+_NOTHING: Final = check.CheckedPolicy(name="", params={}, params_type=types.RecordType(""))
+#: What terms are made of, and what other rules are written with.
+_COMPARED: Final = {
+    *("name", "params", "params_type", "functions", "variables", "cost_limit", "measures"),
+    *("match_conditions", "pre_enqueue", "filter", "score"),
+}
 #: Normalisers, under which a raw score may leave 0..100.
 _NO_NORMALIZER: Final = (None, "None")
 
@@ -77,6 +89,8 @@ class ScoreTerm:
     bounded: bool
     """Whether the compiler has proved that it is within 0..100."""
     core: ast.Core
+    final: Callable[[Scores], tuple[Any, Term]]
+    """What normalisation makes of it beside the scores of all nodes, and whether that fails."""
     aborts: bool = False
     """Whether the pod has no node where it fails."""
 
@@ -89,13 +103,26 @@ class ScoreTerm:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTerms:
-    """A policy over one pod and node."""
+    """A policy over one pod and node; ``gates`` are of preEnqueue, ``before`` of preFilter."""
 
     name: str
-    match: tuple[RuleTerm, ...]
-    filter: tuple[RuleTerm, ...]
-    score: ScoreTerm | None
-    score_match: tuple[RuleTerm, ...]
+    match: tuple[RuleTerm, ...] = ()
+    filter: tuple[RuleTerm, ...] = ()
+    score: ScoreTerm | None = None
+    score_match: tuple[RuleTerm, ...] = ()
+    gates: tuple[RuleTerm, ...] = ()
+    before: tuple[RuleTerm, ...] = ()
+    eligible: RuleTerm | None = None
+    victim: RuleTerm | None = None
+    rest: tuple[tuple[str, Any], ...] = ()
+    """Sections of which no term is made, in a form that equal ones have in common."""
+
+    @property
+    def rules(self) -> tuple[RuleTerm | ScoreTerm, ...]:
+        """All its rules."""
+        steps = (*self.match, *self.gates, *self.before, *self.filter, *self.score_match)
+        others = (self.score, self.eligible, self.victim)
+        return (*steps, *(rule for rule in others if rule is not None))
 
     @property
     def matches(self) -> Term:
@@ -108,34 +135,52 @@ class PolicyTerms:
         wrong = disjunction(*(rule.fails for rule in self.match))
         return conjunction(wrong, negation(disjunction(*(rule.rejects for rule in self.match))))
 
-    @property
-    def passes(self) -> Term:
-        """Whether all filter rules let the node pass, or the policy takes no part."""
-        inside = conjunction(*(rule.passes for rule in self.filter))
-        if not self.filter:
+    def _let(self, rules: Sequence[RuleTerm], *, lenient: bool = False) -> Term:
+        """Return whether rules let something pass; ``lenient``: where a matchCondition fails."""
+        if not rules:
             return True
-        idle = conjunction(negation(self.matches), negation(self.match_fails))
-        return disjunction(idle, conjunction(self.matches, inside))
+        inside = conjunction(self.matches, *(rule.passes for rule in rules))
+        idle = conjunction(negation(self.matches), disjunction(lenient, negation(self.match_fails)))
+        return disjunction(idle, inside)
 
     @property
-    def reason(self) -> Term:
-        """Why the node does not pass; "" where it does."""
+    def enqueues(self) -> Term:
+        """Whether all rules of preEnqueue let the pod into the queue."""
+        return self._let(self.gates, lenient=all(gate.allows for gate in self.gates))
+
+    @property
+    def passes(self) -> Term:
+        """Whether all rules of preFilter and filter let the node pass."""
+        return self._let((*self.before, *self.filter))
+
+    @property
+    def preempts(self) -> Term:
+        """Whether the policy lets the pod evict others at all."""
+        return False if self.eligible is None else conjunction(self.matches, self.eligible.passes)
+
+    @property
+    def evicts(self) -> Term:
+        """Whether the pod may evict the victim."""
+        return False if self.victim is None else conjunction(self.preempts, self.victim.passes)
+
+    def why(self, rules: Sequence[RuleTerm]) -> Term:
+        """Return why the first of some rules that does not pass rejects; "" where all pass."""
         found: Term = ""
-        for rule in reversed(self.filter):
+        for rule in reversed(rules):
             wrong = ite(rule.fails, f"rule {self.name}.{rule.name}", found)
             found = ite(rule.rejects, rule.reason, found if rule.allows else wrong)
         return ite(self.matches, found, "")
 
     def reaches(self, number: int) -> Term:
         """Whether filter rule ``number`` is asked, as those before it let the node pass."""
-        return conjunction(self.matches, *(rule.passes for rule in self.filter[:number]))
+        before = (*self.before, *self.filter[:number])
+        return conjunction(self.enqueues, self.matches, *(rule.passes for rule in before))
 
     @property
     def scores(self) -> Term:
         """Whether the node gets a score of the policy."""
-        inside = conjunction(*(rule.passes for rule in self.filter))
         matched = conjunction(*(rule.passes for rule in self.score_match))
-        return conjunction(self.matches, inside, matched)
+        return conjunction(self.reaches(len(self.filter)), matched)
 
 
 class PolicyPrinter:
@@ -151,30 +196,82 @@ class PolicyPrinter:
         for name, variable in policy.variables:
             self.low.globals[f"variables.{name}"] = self.low.thunk(variable.core, {})
 
-    def terms(self) -> PolicyTerms:
-        """Return the policy's terms."""
+    def terms(self, *, rest: bool = False) -> PolicyTerms:
+        """Return the policy's terms; ``rest``: with what else it has."""
         policy = self._policy
-        score = policy.score
+        score, evicts = policy.score, policy.preemption
+        matched = () if score is None else score.match_conditions
         return PolicyTerms(
             policy.name,
             self._conditions(policy.match_conditions, "matchConditions"),
-            tuple(
-                self.rule(
-                    rule.expression,
-                    f"filter[{i}]",
-                    on_error=rule.on_error or "",
-                    reason=self._reason(rule),
-                )
-                for i, rule in enumerate(policy.filter)
-            ),
+            self._rules(policy.filter, "filter"),
             None if score is None else self._score(score),
-            ()
-            if score is None
-            else self._conditions(score.match_conditions, "score.matchConditions"),
+            self._conditions(matched, "score.matchConditions"),
+            self._rules(policy.pre_enqueue, "preEnqueue"),
+            self._before(policy.pre_filter),
+            None if evicts is None else self.rule(evicts.eligible, "preemption.eligible"),
+            None if evicts is None else self._victim(evicts.victim),
+            tuple(self._rest()) if rest else (),
         )
+
+    def _victim(self, checked: check.Checked) -> RuleTerm:
+        """Return the rule about victims, which holds of none where there is none."""
+        world, rule = self._printer.world, self.rule(checked, "preemption.victim")
+        world.victim()
+        there = conjunction(world.leaves["victim", "length"] == 1, rule.holds)
+        return replace(rule, holds=there)
+
+    def _rest(self) -> Iterator[tuple[str, Any]]:
+        """Yield the sections of which no term is made, without those that are not stated."""
+        policy = self._policy
+        for name in sorted({*policy.__struct_fields__} - _COMPARED):
+            form = self._form(getattr(policy, name))
+            if form != self._form(getattr(_NOTHING, name)):
+                first, *words = name.split("_")
+                yield first + "".join(map(str.title, words)), form
+
+    def _form(self, value: Any) -> Any:
+        """Return what equal rules, and records of rules, have in common."""
+        if isinstance(value, check.Checked):
+            lowered = self.low.lower(value.core, {})
+            whole = self.low.val(lowered) if isinstance(lowered, lower.Opt) else lowered
+            plain = self.low.plain(whole)
+            return self._printer.shape(plain.op)
+        if isinstance(value, diagnostics.PreemptionRules):
+            value = (value.victim_order, value.node_order, value.unit)
+        if isinstance(value, msgspec.Struct):
+            value = [(name, getattr(value, name)) for name in value.__struct_fields__]
+        if isinstance(value, tuple | list):
+            return tuple(map(self._form, value))
+        return repr(value)
 
     def _conditions(self, given: Sequence[check.Checked], name: str) -> tuple[RuleTerm, ...]:
         return tuple(self.rule(checked, f"{name}[{i}]") for i, checked in enumerate(given))
+
+    def _rules(
+        self, given: Sequence[diagnostics.Rule[check.Checked]], name: str
+    ) -> tuple[RuleTerm, ...]:
+        return tuple(
+            self.rule(rule.expression, f"{name}[{i}]", rule.on_error or "", self._reason(rule))
+            for i, rule in enumerate(given)
+        )
+
+    def _before(
+        self, given: diagnostics.PreFilterRule[check.Checked] | None
+    ) -> tuple[RuleTerm, ...]:
+        """Return the rules of preFilter; whether its ``nodeNames`` has the node may be either."""
+        if given is None:
+            return ()
+        rules = self._rules(given.rules, "preFilter.rules")
+        if given.node_names is None:
+            return rules
+        names, made = given.node_names, self._printer.made
+        self.low.lower(names.core, {})
+        among = made.once(
+            ("nodeNames", names.text.text), lambda: made.fresh(z3.BoolSort(), "nodeNames")
+        )
+        span = (names.core.span.start, names.core.span.end)
+        return (*rules, RuleTerm("preFilter.nodeNames", names.text, span, among, False))
 
     def value(self, core: ast.Core) -> tuple[Any, Term]:
         """Return the term of an expression, and whether it fails."""
@@ -184,7 +281,7 @@ class PolicyPrinter:
         return self._printer.term(value.op), error
 
     def rule(
-        self, checked: check.Checked, name: str, *, on_error: str = "", reason: Term = ""
+        self, checked: check.Checked, name: str, on_error: str = "", reason: Term = ""
     ) -> RuleTerm:
         """Return a rule that is a bool."""
         holds, fails = self.value(checked.core)
@@ -260,8 +357,26 @@ class PolicyPrinter:
             score.on_error is not None,
             bounded,
             checked.core,
+            partial(self._normalized, normalizer, value, number),
             score.on_error == "Abort",
         )
+
+    def _normalized(
+        self, normalizer: Any, raw: lower.Value, number: Any, scores: Scores
+    ) -> tuple[Any, Term]:
+        """Return what the normaliser makes of a raw score, and whether it fails."""
+        if not isinstance(normalizer, check.Checked):
+            return scores.normalized(normalizer or "None", number), False
+        doubles = raw.type == types.DOUBLE
+        op = self.low.node_op(ops.SCORE, rep="f" if doubles else "i", data=None)
+        self.low.globals["score"] = lower.Value(op, None, raw.type, raw.range)
+        with self._printer.scored(number, scores):
+            value = self.low.val(self.low.lower(normalizer.core, {}))
+            if value.type == types.DOUBLE:
+                near = lower.rounded(self.low, value)
+                value = lower.to_int(self.low, near, normalizer.core.span)
+            fails = False if value.err is None else failed(self._printer.term(value.err))
+            return self._printer.term(value.op), fails
 
 
 def is_double(number: object) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import z3
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
-from policy_sched.model import MAX_UNITS, MOST_COUNTED
+from policy_sched.model import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MAX_UNITS, MOST_COUNTED
 from policy_sched.prove import terms
 from policy_sched.prove.terms import Code, Listing, Mapping, Opaque, Record, Term, Terms
 
@@ -30,6 +30,8 @@ ASSUMPTIONS: Final = {
     "A node without pods has nothing requested.",
     "priority": "A pod's priority is from -2147483648 to 2147483647.",
     "pending": "The pod is not being deleted.",
+    "preemption": "A pod's preemptionPolicy is Never, PreemptLowerPriority or not stated.",
+    "gates": "A scheduling gate has a name.",
     "taints": "A taint has a key, its effect is NoSchedule, PreferNoSchedule or NoExecute, and "
     "no two taints of a node have the same key and effect.",
     "tolerations": "A toleration's operator is empty, Equal, Exists, Lt or Gt; without a key it "
@@ -38,6 +40,8 @@ ASSUMPTIONS: Final = {
 }
 """What is assumed of every pod and node, by name."""
 
+NON_ZERO: Final = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
+"""What a container without requests counts as in nonZeroRequests."""
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "node_selector": "label"}
 _AMOUNTS: Final = frozenset({"requests", "limits", "non_zero_requests"})
@@ -64,16 +68,20 @@ FORMS: Final = (_KEY, _NAME, _LABEL)
 class World:
     """A pending pod and a node; ``bound``: elements that a list has at most."""
 
-    def __init__(self, made: Terms, bound: int) -> None:
+    def __init__(
+        self, made: Terms, bound: int, beside: World | None = None, side: str = "node"
+    ) -> None:
+        """``beside``: a world with the same pod; ``side``: what its node is called."""
         self.terms = made
         self.bound = bound
-        self.leaves: dict[tuple[Any, ...], Any] = {}
+        self.side = side
+        self.leaves: dict[tuple[Any, ...], Any] = {} if beside is None else beside.leaves
         """The constants, by what they stand for, in the order in which they were read."""
-        self.unrolled: dict[str, int] = {}
+        self.unrolled: dict[str, int] = {} if beside is None else beside.unrolled
         """By list that was unrolled, how many elements it has at most."""
         self.given: dict[str, Any] = {}
         """Terms that stand for names of claims: what a policy makes of the pod and the node."""
-        self.lists: dict[tuple[Any, ...], Listing] = {}
+        self.lists: dict[tuple[Any, ...], Listing] = {} if beside is None else beside.lists
         self.shapes: dict[tuple[Any, ...], int] = {}
         """Numbers of operations, so that equal ones of two policies are one term."""
         self.kept: dict[tuple[Any, ...], Any] = {}
@@ -120,13 +128,13 @@ class World:
         """Return a column of the node; None if it has no term."""
         match family:
             case "label" | "annotation":
-                return self.code(("node", family, argument), family)
+                return self.code((self.side, family, argument), family)
             case "name":
-                return Code(True, self.text(("node", "name"), "name"))
+                return Code(True, self.text((self.side, "name"), "name"))
             case "field":
-                return Code(True, self.text(("node", "field", argument)))
+                return Code(True, self.text((self.side, "field", argument)))
             case "unschedulable" | "ready":
-                return self.flag(("node", family))
+                return self.flag((self.side, family))
             case "taints":
                 return self.taints()
             case "free":
@@ -134,16 +142,17 @@ class World:
             case "allocatable" | "capacity" | "requested" | "nonZeroRequested":
                 return self._amount(family, argument)
             case "allocatable?":
-                there = self.flag(("node", family, argument))
+                there = self.flag((self.side, family, argument))
                 some = self._amount("allocatable", argument) > 0
                 self.terms.assume(terms.implies(some, there))
                 return there
             case "podCount":
-                return self.number(("node", family), 0, 2**31 - 1)
+                return self.number((self.side, family), 0, 2**31 - 1)
             case "creationTime" if rep == "i":
                 stated = NODE_COLUMNS[family]
-                self.terms.notes["node.creationTime"] = "creationTime"
-                return self.number(("node", family), stated.minimum, stated.maximum)
+                leaf = self.number((self.side, family), stated.minimum, stated.maximum)
+                self.terms.notes[str(leaf)] = "creationTime"
+                return leaf
         return None
 
     def _free(self, resource: str) -> Term:
@@ -151,7 +160,7 @@ class World:
         return self.terms.most_is(free, float(MAX_SUM))
 
     def _amount(self, family: str, resource: str) -> Term:
-        key = ("node", family, resource)
+        key = (self.side, family, resource)
         new = key not in self.leaves
         most = MAX_SUM
         if family in ("allocatable", "capacity"):
@@ -160,9 +169,11 @@ class World:
         if new and family == "nonZeroRequested":
             self.terms.notes[str(leaf)] = "nonZeroRequested"
             requested = self._amount("requested", resource)
+            pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
+            self.terms.prefer(leaf, _one_container(leaf, requested, resource, pods))
             self.terms.assume(terms.disjunction(leaf >= requested, requested > MAX_UNITS))
         if new and family == "requested":
-            pods = self.number(("node", "podCount"), 0, 2**31 - 1)
+            pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
 
@@ -177,7 +188,7 @@ class World:
 
     def taints(self) -> Listing:
         """Return the taints of the node."""
-        key = ("node", "taints")
+        key = (self.side, "taints")
         new = key not in self.lists
         listing = self.list_of(key, "Taint")
         if new:
@@ -190,13 +201,21 @@ class World:
                     self.terms.assume(terms.implies(there, z3.Not(z3.And(*same))))
         return listing
 
+    def victim(self) -> Record:
+        """Return the pod on the node that a claim calls `victim`."""
+        if ("victim", "length") not in self.leaves:
+            self.number(("victim", "length"), 1, 1)
+            pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
+            self.terms.assume(pods >= 1)
+        return Record("RunningPod", ("victim",))
+
     def pods(self) -> Listing:
         """Return the pods on the node."""
-        key = ("node", "pods")
+        key = (self.side, "pods")
         new = key not in self.lists
         listing = self.list_of(key, "RunningPod")
         if new:
-            count = self.number(("node", "podCount"), 0, 2**31 - 1)
+            count = self.number((self.side, "podCount"), 0, 2**31 - 1)
             self.terms.assume(count == self.leaves[*key, "length"])
         return listing
 
@@ -213,6 +232,8 @@ class World:
     def _attribute(self, record: Record, name: str, rep: str, key: tuple[Any, ...]) -> Any:
         if record.kind == "Pod" and name == "tolerations":
             return self.list_of(("pod", "tolerations"), "Toleration")
+        if record.kind == "Pod" and name == "scheduling_gates":
+            return self._gates()
         if name in _MAPS and rep == "o":
             return Mapping(_MAPS[name], key)
         if name in _AMOUNTS and rep == "o":
@@ -233,6 +254,18 @@ class World:
             return self.number(key, -(2**31), 2**31 - 1)
         return Opaque(key)
 
+    def _gates(self) -> Listing:
+        """Return the scheduling gates of the pod, which are texts."""
+        key = ("pod", "scheduling_gates")
+        if key not in self.lists:
+            items = self.list_of(key, "").items
+            texts = [self.text((*key, i)) for i, _ in enumerate(items)]
+            self.terms.assume(*(text != "" for text in texts))
+            self.lists[key] = Listing(
+                tuple((there, text) for (there, _), text in zip(items, texts, strict=True))
+            )
+        return self.lists[key]
+
     def _pod_text(self, record: Record, name: str) -> Any:
         key = (*record.path, name)
         if name in _OWNER:
@@ -245,7 +278,8 @@ class World:
             return self.text(key, "name")
         if name == "node_name" and record.kind == "Pod":
             return self.text(key, "name?")
-        return self.text(key, "name?") if name == "service_account_name" else Opaque(key)
+        forms = {"service_account_name": "name?", "preemption_policy": "preemption"}
+        return self.text(key, forms[name]) if name in forms else Opaque(key)
 
     def _of_taint(self, record: Record, name: str) -> Any:
         key = (*record.path, name)
@@ -266,8 +300,9 @@ class World:
 
     def finish(self) -> None:
         """Note what ties constants of the node to those of its pods, when all are made."""
-        pods = self.lists.get(("node", "pods"))
-        resources = [key[2] for key in self.leaves if key[:2] == ("node", "requested")]
+        pods = self.lists.get((self.side, "pods"))
+        self._finish_victim(listed=pods is not None)
+        resources = [key[2] for key in self.leaves if key[:2] == (self.side, "requested")]
         for resource in resources if pods is not None else ():
             assert pods is not None
             requests = (
@@ -276,11 +311,25 @@ class World:
                 )
                 for there, pod in pods.items
             )
-            requested = self.leaves["node", "requested", resource]
+            requested = self.leaves[self.side, "requested", resource]
             exact = terms.total(requests)
             self.terms.assume(
                 terms.ite(exact <= MAX_UNITS, requested == exact, requested >= MAX_UNITS)
             )
+
+    def _finish_victim(self, *, listed: bool) -> None:
+        """Note that what the victim requests is requested on the node."""
+        if ("victim", "length") not in self.leaves or self.side != "node":
+            return
+        count = self.leaves[self.side, "podCount"]
+        for key in list(self.leaves):
+            if listed and key[0] == "victim":
+                self.terms.notes[".".join(map(str, key))] = "victim beside node.pods"
+            if key[:2] == (self.side, "requested"):
+                own = self.amount(Mapping("amounts", ("victim", "requests")), key[2])
+                requested = self.leaves[key]
+                self.terms.assume(requested >= own)
+                self.terms.assume(terms.implies(count == 1, requested == own))
 
     # Maps.
 
@@ -294,9 +343,23 @@ class World:
         new = key not in self.leaves
         leaf = self.number(key, 0, MAX_UNITS)
         name = mapping.path[-1]
-        if new and name in ("limits", "non_zero_requests"):
-            self.terms.notes[str(leaf)] = {"limits": name}.get(name, "nonZeroRequests")
+        if new and name == "limits":
+            self.terms.notes[str(leaf)] = name
+        if new and name == "non_zero_requests":
+            self.terms.notes[str(leaf)] = "nonZeroRequests"
+            stated = self.amount(Mapping("amounts", (*mapping.path[:-1], "requests")), resource)
+            self.terms.prefer(leaf, _one_container(leaf, stated, resource, 1))
         return leaf
+
+
+def _one_container(leaf: Term, stated: Term, resource: str, pods: Term) -> Term:
+    """Return whether nonZeroRequests are those of pods of one container, which states all or none.
+
+    Examples have such pods.
+    """
+    if resource not in NON_ZERO:
+        return leaf == stated
+    return z3.Or(leaf == stated, z3.And(stated == 0, leaf == NON_ZERO[resource] * pods))
 
 
 class ChangedWorld(World):
@@ -304,9 +367,7 @@ class ChangedWorld(World):
 
     def __init__(self, world: World, changed: tuple[Any, ...]) -> None:
         """``changed``: what the number is called in ``world``."""
-        super().__init__(world.terms, world.bound)
-        self.leaves, self.lists = world.leaves, world.lists
-        self.unrolled = world.unrolled
+        super().__init__(world.terms, world.bound, world)
         self._changed = changed
 
     def number(self, key: tuple[Any, ...], least: int, most: int) -> Term:
@@ -314,8 +375,8 @@ class ChangedWorld(World):
         if key != self._changed:
             return super().number(key, least, most)
         leaf = super().number(("changed", *key), least, most)
-        if key[:2] == ("node", "requested"):
-            pods = super().number(("node", "podCount"), 0, 2**31 - 1)
+        if key[:2] == (self.side, "requested"):
+            pods = super().number((self.side, "podCount"), 0, 2**31 - 1)
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
 
@@ -335,6 +396,8 @@ def _form(text: Term, kind: str) -> list[Term]:
             return [z3.InRe(text, _LABEL)]
         case "operator":
             return [z3.Or(*[text == word for word in ("", "Equal", "Exists", "Lt", "Gt")])]
+        case "preemption":
+            return [z3.Or(*[text == word for word in ("", "Never", "PreemptLowerPriority")])]
         case "effect?":
             return [z3.Or(*[text == word for word in ("", *_EFFECTS)])]
     if kind in _TEXTS:

@@ -41,7 +41,7 @@ RECORDED: Final = sorted(
 )
 TEXTS: Final = (
     *("name", "namespace", "owner_name", "owner_uid", "owner_kind"),
-    *("node_name", "service_account_name"),
+    *("node_name", "service_account_name", "preemption_policy"),
 )
 MAPS: Final = ("labels", "annotations", "node_selector")
 AMOUNTS: Final = ("requests", "limits", "non_zero_requests")
@@ -73,6 +73,10 @@ class Judge:
             for key, amount in getattr(info, name).items():
                 self.world.amount(MapTerm("amounts", ("pod", name)), key)
                 values["pod", name, key] = amount
+        gates = ("pod", "scheduling_gates")
+        self.world.attribute(record, gates[1], "o")
+        values |= {(*gates, i): name for i, name in enumerate(info.scheduling_gates)}
+        values[*gates, "length"] = len(info.scheduling_gates)
         listing = self.world.attribute(record, "tolerations", "o")
         parts = ("key", "operator", "value", "effect")
         values |= self._list(listing, ("pod", "tolerations"), info.tolerations, parts)
@@ -221,6 +225,8 @@ BREAKING: Final[dict[str, list[Plain]]] = {
         *(with_status(**{part: {"memory": "81Pi"}}) for part in ("allocatable", "capacity")),
     ],
     "priority": [pod("p", priority=2**31), pod("p", priority=-(2**31) - 1)],
+    "preemption": [pod("p", preemptionPolicy="Sometimes")],
+    "gates": [pod("p", schedulingGates=[{"name": ""}])],
     "taints": [
         *(node("n", taints=[{**TAINT, name: ""}]) for name in ("key", "effect")),
         node("n", taints=[{**TAINT, "effect": "Sometimes"}]),

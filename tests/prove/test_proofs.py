@@ -54,6 +54,38 @@ FORMS = {
 }
 
 
+EVERY_SECTION = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Gold}
+spec:
+  matchConditions: [pod.namespace != "kube-system"]
+  preEnqueue: [{expression: pod.schedulingGates.size() == 0, message: gated}]
+  filter: [{expression: pod.priority >= 100, message: gold}]
+  score: {expression: node.podCount * 3, normalize: MinMax}
+  preemption:
+    eligible: pod.preemptionPolicy != "Never" && pod.priority > 10
+    victim: victim.priority < pod.priority && victim.namespace == pod.namespace
+"""
+OF_SECTIONS = {
+    'always: takesPart("Gold") == (pod.namespace != "kube-system")': "proven",
+    'always: takesPart("Gold")': "refuted",
+    'never: \'preEnqueue("Gold") && takesPart("Gold") && pod.schedulingGates.exists(g, g == "w")\'': (
+        "proven up to 3 elements of pod.scheduling_gates"
+    ),
+    'always: preEnqueue("Gold")': "refuted",
+    "implies: {if: 'eligible(\"Gold\")', then: pod.priority > 10}": "proven",
+    "implies: {if: 'eligible(\"Gold\")', then: pod.priority > 11}": "refuted",
+    "never: 'victim(\"Gold\") && victim.priority >= pod.priority'": "proven",
+    "never: 'victim(\"Gold\") && victim.priority >= 5'": "refuted",
+    'always: \'normalized("Gold") >= 0 && normalized("Gold") <= 100\'': "proven",
+    'always: normalized("Gold") < 100': "refuted",
+    'always: normalized("Gold") == 0': "refuted",
+    # two nodes have 0 and 100, and an example has no more of them
+    "always: 'normalized(\"Gold\") in [0, 100]'": "unknown: no example was confirmed",
+}
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with a policy, and another version of it."""
@@ -71,6 +103,47 @@ def test_each_form_of_a_claim(folder: Path, capsys: pytest.CaptureFixture[str]) 
     for i, (form, answer) in enumerate(FORMS.items()):
         said = [line for line in out.splitlines() if f": claim {i}: " in line]
         assert any(f": claim {i}: {answer}" in line for line in said), (form, answer, said)
+
+
+def test_claims_of_every_section(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who waits, takes part, evicts and is evicted; a counterexample is a test that passes."""
+    (tmp_path / "policy.yaml").write_text(EVERY_SECTION)
+    lines = [f"- name: claim {i}\n  {form}\n" for i, form in enumerate(OF_SECTIONS)]
+    file, tests = tmp_path / "claims.yaml", tmp_path / "tests.yaml"
+    file.write_text(f"{HEAD}claims:\n{''.join(lines)}")
+    assert run(["prove", str(file), "--write", str(tests)]) == 1
+    out = capsys.readouterr().out
+    for i, (form, answer) in enumerate(OF_SECTIONS.items()):
+        assert f": claim {i}: {answer}" in out, form
+    assert run(["test", str(tests)]) == 0
+    assert "nominated: node-1" in tests.read_text()
+    assert "Gold: 100" in tests.read_text()
+
+
+DIFFERENCES = {
+    "size() == 0": ("size() < 2", "the same pods enter the queue: refuted"),
+    "message: gated": ("message: wait", "the reasons are the same: refuted"),
+    "MinMax": ("MinMaxReverse", "the normalised scores are the same: refuted"),
+    '"Never" &&': ('"Never" ||', "the same pods may evict others: refuted"),
+    "victim.priority <": ("victim.priority <=", "the same pods may be evicted: refuted"),
+    "  score": ("  requeue: {every: 1m}\n  score", "not the same: requeue"),
+}
+
+
+def test_versions_are_compared_section_by_section(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each difference has its claim; what is not compared is said not to be the same."""
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(EVERY_SECTION)
+    for text, (becomes, answer) in DIFFERENCES.items():
+        new.write_text(EVERY_SECTION.replace(text, becomes))
+        run(["prove", "--diff", str(old), str(new)])
+        out = capsys.readouterr().out
+        assert answer in out, out
+        assert out.count("refuted: ") + out.count("unknown: ") <= 3, out
+    new.write_text(EVERY_SECTION)
+    assert run(["prove", "--diff", str(old), str(new)]) == 0
 
 
 def test_what_is_assumed_narrows_what_is_looked_at(
@@ -101,6 +174,8 @@ def test_a_counterexample_of_a_claim_is_a_test(
         ("[{name: a, always: passes && pod.nam == \"\"}]", "5:42: error PS102"),
         ("[{name: a, always: pod.priority}]", "5:28: error PS301"),
         ("[{name: a, always: 'passes(\"Silver\")'}]", "5:29: error PS705"),
+        ("[{name: a, always: 'victim(\"Gold\")'}]", "5:29: error PS705"),
+        ("[{name: a, always: 'preEnqueue(\"Gold\")'}]", "5:29: error PS705"),
         ("[{name: a, always: passes, never: passes}]", "5:10: error PS704"),
         ("[{name: a}]", "5:10: error PS704"),
         ("[{name: a, allways: passes}]", "5:20: error PS702"),

@@ -9,6 +9,7 @@ from policy_sched.language.runtime.activation import (
     NORMALIZERS as NORMALIZERS,
     NOT_NEGATIVE as NOT_NEGATIVE,
     NOTHING as NOTHING,
+    MAX_SCORE as MAX_SCORE,
     SURE_SCORE as SURE_SCORE,
     Activation as Activation,
     Event as Event,

@@ -17,8 +17,13 @@ from policy_sched.profiles.check.check import (
     rule_problems as rule_problems,
 )
 from policy_sched.profiles.check.proofs import (
+    ELIGIBLE as ELIGIBLE,
+    ENQUEUES as ENQUEUES,
+    NORMALIZED as NORMALIZED,
     PASSES as PASSES,
     SCORE as SCORE,
+    TAKES_PART as TAKES_PART,
+    VICTIM as VICTIM,
     CheckedProof as CheckedProof,
     ClaimRule as ClaimRule,
     check_proof as check_proof,

@@ -1,14 +1,13 @@
 """Checks PolicyProofs: the policies that they name, and the types of their claims.
 
-A claim is a rule over pod and node in which `passes` says whether the filters of all policies let
-the node pass, `passes("POLICY")` those of one, and `score("POLICY")` is the raw score of one. The
-checker knows these as functions; what they return is for `prove` to say.
+A claim is a rule over pod and node, and `victim`, a pod on the node, in which functions stand for
+what a policy makes of them. The checker knows their types; what they return is for `prove` to say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,9 +30,23 @@ from policy_sched.profiles.load import (
 )
 from policy_sched.source import Marked, leads_out, root_of, shortened
 
-PASSES, SCORE = "passes", "score"
+PASSES, SCORE, NORMALIZED = "passes", "score", "normalized"
+TAKES_PART, ENQUEUES = "takesPart", "preEnqueue"
+ELIGIBLE, VICTIM = "eligible", "victim"
+_POLICIES: Final[dict[str, Callable[[check.CheckedPolicy], bool]]] = {
+    PASSES: lambda _policy: True,
+    SCORE: lambda policy: policy.score is not None,
+    NORMALIZED: lambda policy: policy.score is not None,
+    TAKES_PART: lambda _policy: True,
+    ENQUEUES: lambda policy: bool(policy.pre_enqueue),
+    ELIGIBLE: lambda policy: policy.preemption is not None,
+    VICTIM: lambda policy: policy.preemption is not None,
+}
+"""The functions of claims, each with the policies that it may name."""
 _UNKNOWN: Final = "PS705"
-_BARE: Final = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|(?<![\w.])passes\b(?!\s*\()")
+_BARE: Final = re.compile(
+    r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|(?<![\w.])(?:passes|victim)\b(?!\s*\()"
+)
 _ALL: Final = '("")'
 
 
@@ -198,10 +211,16 @@ def source_of_claims(policies: Sequence[check.CheckedPolicy]) -> PolicySource:
     """Return what the checker has to know of rules about policies: two functions."""
     scores = [policy.score for policy in policies if policy.score is not None]
     doubles = any(score.expression.core.type == types.DOUBLE for score in scores)
-    number = "double(policy.size())" if doubles else "policy.size()"
-    functions = (
-        FunctionSource(PASSES, (("policy", "string"),), Text('policy == ""')),
-        FunctionSource(SCORE, (("policy", "string"),), Text(number)),
+    if section == "filter" and any(m[0] == VICTIM for m in _BARE.finditer(text.text)):
+        section = "preemption.victim"  # which sees it
+    stand_for = {
+        **dict.fromkeys(_POLICIES, 'policy == ""'),
+        SCORE: "double(policy.size())" if doubles else "policy.size()",
+        NORMALIZED: "policy.size()",
+    }
+    functions = tuple(
+        FunctionSource(name, (("policy", "string"),), Text(body))
+        for name, body in stand_for.items()
     )
     return PolicySource("", {}, functions=functions)
 
@@ -232,23 +251,23 @@ def replace_context(problem: Diagnostic, context: str) -> Diagnostic:
 
 
 def _wrong_names(core: ast.Core, policies: Sequence[check.CheckedPolicy]) -> Iterator[Problem]:
-    """Yield the calls of passes and score that name no policy of the document."""
-    scoring = [policy.name for policy in policies if policy.score is not None]
+    """Yield the calls that name no policy of the document, or one without the section."""
     for part in check.walk(core):
         if not isinstance(part, ast.UserCall):
             continue
-        known = scoring if part.name == SCORE else [policy.name for policy in policies]
+        known = [policy.name for policy in policies if _POLICIES[part.name](policy)]
         (given,) = part.args
         name = given.value if isinstance(given, ast.Const) else None
         if name in known or (name == "" and part.name == PASSES):
             continue
         hint = f"policies here: {', '.join(known) or 'none'}"
-        message = f"{part.name} takes the name of a policy of this document, as a text"
+        what = "a policy" if part.name in (PASSES, TAKES_PART) else "a policy that has the section"
+        message = f"{part.name} takes the name of {what} of this document, as a text"
         yield Problem(part.span.start, part.span.end, _UNKNOWN, message, hint)
 
 
 def resolved(core: ast.Core, named: dict[tuple[str, str], ast.Core]) -> ast.Core:
-    """Return a tree in which calls of passes and score are other trees, by function and name."""
+    """Return a tree in which calls of policies are other trees, by function and name."""
     if isinstance(core, ast.UserCall) and isinstance(core.args[0], ast.Const):
         return named[core.name, str(core.args[0].value)]
     changed: dict[str, Any] = {}

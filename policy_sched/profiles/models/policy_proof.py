@@ -9,7 +9,7 @@ from pydantic import Field
 from policy_sched.profiles.models.types import Document, Many
 
 Expression = str
-"""A rule over pod and node, passes, passes("POLICY") and score("POLICY")."""
+"""A rule over pod, node and victim, and what policies make of them: passes("POLICY") and others."""
 
 
 class MonotoneClaim(Document):
@@ -24,7 +24,7 @@ class MonotoneClaim(Document):
 
 
 class EquivalentClaim(Document):
-    """Two versions of policies that decide alike: filters, reasons and raw scores."""
+    """Two versions of policies that decide alike: queue, filters, reasons, scores, evictions."""
 
     old: str | Many[str]
     """Policy files of one side, relative to this file."""
