@@ -359,45 +359,68 @@ def comparisons(
 
 def _alike(old: PolicyTerms, new: PolicyTerms, made: Terms) -> Iterator[Claim]:
     """Yield that two versions of a policy make the same of each pod and node."""
-    rules = (*old.rules, *new.rules)
-    if not rules:
+    if not (old.rules or new.rules):
         return
-    given: dict[str, Any] = {
-        "never": True,
-        "policies": (old.name,) if old.rules else (),
-        "rivals": (new.name,) if new.rules else (),
-        "confirm": lambda _seen: True,
-        "rules": rules,
-    }
+    claim = partial(_of_versions, old, new)
+    yield from _pass_alike(old, new, claim)
+    yield from _score_alike(old, new, claim, made)
+    for words, function, one, other, of in (
+        ("evict others", ELIGIBLE, old.preempts, new.preempts, [old.eligible, new.eligible]),
+        ("be evicted", VICTIM, old.evicts, new.evicts, [old.victim, new.victim]),
+    ):
+        if any(of):
+            yield claim(
+                f"the same pods may {words}", unlike(one, other), "it may on one side", of,
+                says=function, evicts=True,
+            )  # fmt: skip
+    if old.rest or new.rest:
+        changed = sorted(set(dict(set(old.rest) ^ set(new.rest))))
+        caution = f"not compared, and not the same: {', '.join(changed)}" if changed else ""
+        yield claim(ELSEWHERE, False, "", [*old.rules, *new.rules], caution=caution)
 
-    def claim(words: str, term: Term, refuted: str, of: Sequence[Any], **more: Any) -> Claim:
-        last = [rule for rule in of if rule is not None][-1]
-        more = {"differ": lambda _a, _b: False, **more, "text": last.text, "span": last.span}
-        return Claim(f"{old.name}: {words}", term, refuted=refuted, **given | more)
 
+def _of_versions(
+    old: PolicyTerms, new: PolicyTerms, words: str, term: Term, refuted: str,
+    of: Sequence[Any], **more: Any,
+) -> Claim:  # fmt: skip
+    """Return a claim of two versions, at the last of the rules that it is of."""
+    last = [rule for rule in of if rule is not None][-1]
+    given = {"differ": lambda _a, _b: False, "confirm": lambda _seen: True, **more}
+    return Claim(
+        f"{old.name}: {words}", term, True, refuted, last.text, last.span,
+        (old.name,) if old.rules else (), rivals=(new.name,) if new.rules else (),
+        rules=(*old.rules, *new.rules), **given,
+    )  # fmt: skip
+
+
+def _pass_alike(old: PolicyTerms, new: PolicyTerms, claim: Callable[..., Claim]) -> Iterator[Claim]:
     gates, before = [*old.gates, *new.gates], [*old.before, *new.before]
+    filters = [*before, *old.filter, *new.filter]
     if gates:
         yield claim(
             "the same pods enter the queue", unlike(old.enqueues, new.enqueues),
             "a pod enters the queue on one side", gates,
             differ=lambda a, b: (a.pre_enqueue is None) != (b.pre_enqueue is None),
         )  # fmt: skip
-    filters = [*before, *old.filter, *new.filter]
-    enter = conjunction(old.enqueues, new.enqueues)
     if filters:
+        both = conjunction(old.enqueues, new.enqueues)
         yield claim(
-            "the same nodes pass", conjunction(enter, unlike(old.passes, new.passes)),
+            "the same nodes pass", conjunction(both, unlike(old.passes, new.passes)),
             "a node passes one and not the other", filters,
             differ=lambda a, b: set(a.feasible or ()) != set(b.feasible or ()),
         )  # fmt: skip
     if gates or filters:
         yield claim(
             "the reasons are the same", _unlike_reasons(old, new),
-            "it is rejected for another reason",
-            [*gates, *filters], differ=_other_reasons,
+            "it is rejected for another reason", [*gates, *filters], differ=_other_reasons,
         )  # fmt: skip
+
+
+def _score_alike(
+    old: PolicyTerms, new: PolicyTerms, claim: Callable[..., Claim], made: Terms
+) -> Iterator[Claim]:
     scores = [score for score in (old.score, new.score) if score is not None]
-    both = conjunction(enter, old.passes, new.passes)
+    both = conjunction(old.enqueues, new.enqueues, old.passes, new.passes)
     if scores:
         yield claim(
             "the raw scores are the same", conjunction(both, _unlike_scores(old, new)),
@@ -405,31 +428,13 @@ def _alike(old: PolicyTerms, new: PolicyTerms, made: Terms) -> Iterator[Claim]:
             differ=lambda a, b: a.raw != b.raw,
         )  # fmt: skip
     if len(scores) > 1 and any(score.normalized for score in scores):
+        unlike_finals = _unlike_normalized(*scores, made=made)
         yield claim(
             "the normalised scores are the same",
-            conjunction(both, old.scores, new.scores, _unlike_normalized(*scores[:2], made=made)),
+            conjunction(both, old.scores, new.scores, unlike_finals),
             "a node has another normalised score", scores, plugin=old.name, final=True,
             differ=lambda a, b: a.raw == b.raw and a.scores != b.scores,
         )  # fmt: skip
-    evicting = [old.eligible, new.eligible]
-    if any(evicting):
-        for words, function, one, other, of in (
-            ("the same pods may evict others", ELIGIBLE, old.preempts, new.preempts, evicting),
-            (
-                "the same pods may be evicted",
-                VICTIM,
-                old.evicts,
-                new.evicts,
-                [old.victim, new.victim],
-            ),
-        ):
-            yield claim(
-                words, unlike(one, other), "it may on one side", of, says=function, evicts=True
-            )
-    if old.rest or new.rest:
-        changed = sorted(set(dict(set(old.rest) ^ set(new.rest))))
-        caution = f"not compared, and not the same: {', '.join(changed)}" if changed else ""
-        yield claim(ELSEWHERE, False, "", rules, caution=caution)
 
 
 ELSEWHERE: Final = "nothing else differs"
