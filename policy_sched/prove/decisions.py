@@ -57,7 +57,7 @@ def _alike(old: PolicySource, new: PolicySource) -> bool:
     before, after = (_printed(source, world) for source in (old, new))
     if len({content_hash([getattr(s, part) for part in _SHARED]) for s in (old, new)}) == 1:
         before, after = _sharing(world, before, after, old, new)
-    conditions = list(_differences(before, after))
+    conditions = list(_differences(before, after, world.terms))
     world.finish()
     facts = world.terms.facts()
     return all(_never(Question(facts, condition), world) for condition in conditions)
@@ -126,9 +126,9 @@ def _lengths(world: World) -> set[str]:
     return {f"{name}.length" for name in world.unrolled}
 
 
-def _differences(before: PolicyTerms, after: PolicyTerms) -> Iterator[Term]:
+def _differences(before: PolicyTerms, after: PolicyTerms, made: Terms) -> Iterator[Term]:
     """Yield all that must not be for a pod and a node."""
-    for claim in comparisons([before], [after]):
+    for claim in comparisons([before], [after], made):
         yield claim.term
     yield unlike(before.match_fails, after.match_fails)
     yield unlike(_fails(before.score_match), _fails(after.score_match))

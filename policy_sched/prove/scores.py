@@ -38,6 +38,8 @@ class Scores:
     most: Any
     total: Any
     count: Term
+    wrapped: Term
+    """The share of a score of which a hundred times as much is no int64."""
 
     def field(self, name: str) -> Any:
         """Return a field of `scores`; None where it has no term."""
@@ -57,8 +59,7 @@ class Scores:
             part, whole = made.of_int(score - low), made.of_int(self.most - low)
         else:
             share = ite(equal(self.most, 0), score, made.divided(score * MAX_SCORE, self.most))
-            wraps = made.fresh(z3.IntSort(), "a score that wraps around")
-            found = ite(self.most <= SURE_SCORE, share, wraps)
+            found = ite(self.most <= SURE_SCORE, share, self.wrapped)
             return self._turned(normalizer, found)
         share = made.multiply(made.double(float(MAX_SCORE)), made.divide(part, whole))
         if doubles:
@@ -109,4 +110,5 @@ def scores_beside(made: Terms, score: Any) -> Scores:
     made.fact(count >= 1, a <= s, s <= b)
     made.fact(implies(count == 1, conjunction(a == b, t == s)))
     made.fact(implies(count == 2, disjunction(a == s, b == s)))
-    return Scores(made, least, most, total, count)
+    wrapped = made.fresh(z3.IntSort(), "a score that wraps around")
+    return Scores(made, least, most, total, count, wrapped)

@@ -70,7 +70,7 @@ spec:
 OF_SECTIONS = {
     'always: takesPart("Gold") == (pod.namespace != "kube-system")': "proven",
     'always: takesPart("Gold")': "refuted",
-    'never: \'preEnqueue("Gold") && takesPart("Gold") && pod.schedulingGates.exists(g, g == "w")\'': (
+    'never: \'preEnqueue("Gold") && takesPart("Gold") && "w" in pod.schedulingGates\'': (
         "proven up to 3 elements of pod.scheduling_gates"
     ),
     'always: preEnqueue("Gold")': "refuted",

@@ -6,10 +6,10 @@ No parsing and no checking; this is pod time.
 from policy_sched.language.runtime import context as context, scalar as scalar, vector as vector
 from policy_sched.language.runtime.activation import (
     FAILED as FAILED,
+    MAX_SCORE as MAX_SCORE,
     NORMALIZERS as NORMALIZERS,
     NOT_NEGATIVE as NOT_NEGATIVE,
     NOTHING as NOTHING,
-    MAX_SCORE as MAX_SCORE,
     SURE_SCORE as SURE_SCORE,
     Activation as Activation,
     Event as Event,

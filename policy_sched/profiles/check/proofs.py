@@ -208,11 +208,9 @@ def _written_out(text: Text) -> Text:
 
 
 def source_of_claims(policies: Sequence[check.CheckedPolicy]) -> PolicySource:
-    """Return what the checker has to know of rules about policies: two functions."""
+    """Return what the checker has to know of rules about policies: functions."""
     scores = [policy.score for policy in policies if policy.score is not None]
     doubles = any(score.expression.core.type == types.DOUBLE for score in scores)
-    if section == "filter" and any(m[0] == VICTIM for m in _BARE.finditer(text.text)):
-        section = "preemption.victim"  # which sees it
     stand_for = {
         **dict.fromkeys(_POLICIES, 'policy == ""'),
         SCORE: "double(policy.size())" if doubles else "policy.size()",
@@ -230,6 +228,8 @@ def _checked(
 ) -> tuple[ast.Core | None, list[Diagnostic]]:
     """Return the tree of a rule of a claim, or its problems."""
     written = _written_out(text)
+    if section == "filter" and any(m[0] == VICTIM for m in _BARE.finditer(text.text)):
+        section = "preemption.victim"  # which sees it
     found, problems = check.check_beside(written, section, source_of_claims(policies))
     problems = [replace_context(problem, text.path) for problem in problems]
     if found is None:
