@@ -6,7 +6,6 @@ solver finds is run through the scheduler before it is shown.
 
 from policy_sched.prove.counterexample import text_of as text_of
 from policy_sched.prove.decisions import all_alike as all_alike, decide_alike as decide_alike
-from policy_sched.prove.decisions import decide_alike as decide_alike
 from policy_sched.prove.printer import WITHOUT_TERM as WITHOUT_TERM
 from policy_sched.prove.prover import (
     Prover as Prover,
