@@ -159,6 +159,7 @@ from policy_sched.model.quantity import (
 from policy_sched.model.requests import (
     DEFAULT_MEMORY as DEFAULT_MEMORY,
     DEFAULT_MILLI_CPU as DEFAULT_MILLI_CPU,
+    as_requested as as_requested,
     container_sum as container_sum,
     is_extended_resource as is_extended_resource,
     is_pod_level_resource as is_pod_level_resource,

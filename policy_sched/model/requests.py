@@ -134,8 +134,8 @@ def totals(pod: Pod) -> Totals:
         not spec.init_containers
         and not spec.overhead
         and spec.resources is None
-        and not status.container_statuses
         and not status.allocated_resources
+        and (not status.container_statuses or as_requested(pod))
     ):
         if len(spec.containers) == 1:
             requested = spec.containers[0].resources.requests
@@ -143,6 +143,22 @@ def totals(pod: Pod) -> Totals:
         amounts: Iterable[dict[str, Amount]] = map(_requests, spec.containers)
         return _plain_totals(*map(tuple, map(_items, amounts)))
     return _general_totals(pod)
+
+
+def as_requested(pod: Pod) -> bool:
+    """Return whether each container is reported to have what it requests: none is resized."""
+    containers, statuses = pod.spec.containers, pod.status.container_statuses
+    if len(containers) != len(statuses):
+        return False
+    for container, status in zip(containers, statuses, strict=True):
+        given, requested = status.resources, container.resources
+        if (
+            container.name != status.name
+            or (given is not None and given != requested)
+            or (status.allocated_resources and status.allocated_resources != requested.requests)
+        ):
+            return False
+    return True
 
 
 _requests: Final = attrgetter("resources.requests")

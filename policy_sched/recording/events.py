@@ -18,14 +18,10 @@ class Added(msgspec.Struct, frozen=True, gc=False):
 
 
 class Modified(msgspec.Struct, frozen=True, gc=False):
-    """An object changed; ``object`` is what it is now.
-
-    ``fields``: the paths of what changed, as in JSON ("spec.nodeName"); () where that is not known.
-    """
+    """An object changed; ``object`` is what it is now."""
 
     time: int
     object: ApiObject
-    fields: tuple[str, ...] = ()
 
 
 class Deleted(msgspec.Struct, frozen=True, gc=False):

@@ -64,10 +64,9 @@ def _part_that_differs(
     return start, len(before) - behind, after[start : len(after) - behind]
 
 
-def applied(obj: Any, values: Mapping[str, msgspec.Raw]) -> tuple[Any, tuple[str, ...]]:
-    """Return a struct with changed fields, and their paths. Raises ValueError for a misfit."""
-    steps, paths = _plan(obj.__class__, tuple(values))
-    return _apply(obj, steps, values), paths
+def applied(obj: Any, values: Mapping[str, msgspec.Raw]) -> Any:
+    """Return a struct with changed fields. Raises ValueError for a misfit."""
+    return _apply(obj, _plan(obj.__class__, tuple(values)), values)
 
 
 _Step: TypeAlias = tuple[str, str, "msgspec.json.Decoder[Any] | None", int, int, tuple[Any, ...]]
@@ -94,13 +93,9 @@ def _apply(obj: Any, plan: tuple[_Step, ...], values: Mapping[str, msgspec.Raw])
 
 
 @lru_cache(_PLANS)
-def _plan(kind: Any, keys: tuple[str, ...]) -> tuple[tuple[_Step, ...], tuple[str, ...]]:
-    """Return how fields of a struct are set, and their paths without parts of lists.
-
-    Raises ValueError for one that it does not have.
-    """
-    steps = _steps(kind, {key: key.split(".") for key in keys})
-    return steps, tuple(key.partition("[")[0] for key in keys)
+def _plan(kind: Any, keys: tuple[str, ...]) -> tuple[_Step, ...]:
+    """Return how fields of a struct are set. Raises ValueError for one that it does not have."""
+    return _steps(kind, {key: key.split(".") for key in keys})
 
 
 def _steps(kind: type[msgspec.Struct], paths: Mapping[str, list[str]]) -> tuple[_Step, ...]:

@@ -53,13 +53,8 @@ _HEADER: Final = msgspec.json.Decoder(lines.Header)
 _POLICIES: Final = msgspec.json.Decoder(RecordedPolicies)
 _LATEST: Final = 2**62
 """Nanoseconds since 1970 in 2116, after which nothing is recorded."""
-_PLAIN: Final = frozenset(
-    {
-        *("spec.nodeName", "status.phase", "status.startTime", "status.nominatedNodeName"),
-        "status.conditions",
-    }
-)
-"""Fields of pods that have no quantities, besides metadata."""
+_PLAIN: Final = ("metadata.", "spec.nodeName", "status.phase", "status.startTime", "status.cond")
+"""Beginnings of the paths of pods' fields that have no quantities."""
 
 
 class _Kind(model.ApiStruct):
@@ -396,10 +391,11 @@ class _State:
                 deletion_timestamp=line.deleted,
                 owner_references=meta.owner_references,
             ),
-            spec=replace(spec, node_name=line.node),
+            # For speed pods of one spec share it until they have a node.
+            spec=replace(spec, node_name=line.node) if line.node else spec,
             status=status,
         )
-        if status.container_statuses or status.init_container_statuses or status.resources:
+        if not _only_requested(pod):
             _check(pod)
         return self._came(line.at, line.id, pod)
 
@@ -427,11 +423,11 @@ class _State:
         return Added(self._at(at), obj) if self._fresh is None else None
 
     def _changed(self, line: lines.ChangedLine) -> _Result:
-        obj, fields = applied(self._known(line.id), line.set)
-        if not isinstance(obj, model.Pod) or not _plain(fields):
+        obj = applied(self._known(line.id), line.set)
+        if not (isinstance(obj, model.Pod) and _plain(tuple(line.set)) and _only_requested(obj)):
             _check(obj)
         self._objects[line.id] = obj
-        return Modified(self._at(line.at), obj, fields)
+        return Modified(self._at(line.at), obj)
 
     def _gone(self, line: lines.GoneLine) -> _Result:
         obj = self._known(line.id)
@@ -500,9 +496,20 @@ class _State:
 
 
 @lru_cache
-def _plain(fields: tuple[str, ...]) -> bool:
-    """Return whether fields of a pod have no quantities."""
-    return all(path in _PLAIN or path.startswith("metadata.") for path in fields)
+def _plain(paths: tuple[str, ...]) -> bool:
+    """Return whether fields of a pod have no quantities, besides its status as a whole."""
+    return all(path == "status" or path.startswith(_PLAIN) for path in paths)
+
+
+def _only_requested(pod: model.Pod) -> bool:
+    """Return whether a pod's status has no quantities but those of its spec."""
+    status = pod.status
+    return (
+        status.resources is None
+        and not status.allocated_resources
+        and not status.init_container_statuses
+        and (not status.container_statuses or model.as_requested(pod))
+    )
 
 
 def _check(obj: model.ApiObject) -> None:

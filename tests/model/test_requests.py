@@ -220,6 +220,17 @@ class TestResize:
         assert requests(pod(container(cpu="2"), status=self.status("3"))) == {"cpu": 3000}
         assert requests(pod(container(cpu="4"), status=self.status("3"))) == {"cpu": 4000}
 
+    def test_a_pod_that_has_what_it_requests_counts_like_one_that_waits(self) -> None:
+        """And shares the result; one container of two that has more counts with that."""
+        waits, runs = pod(container(cpu="1")), pod(container(cpu="1"), status=self.status("1"))
+        assert totals(runs) is totals(waits)
+        both = container(cpu="1"), container("d", cpu="1")
+        statuses = self.status("1")["containerStatuses"]
+        more = {**self.status("3")["containerStatuses"][0], "name": "d"}
+        assert requests(pod(*both, status={"containerStatuses": [*statuses, more]})) == {
+            "cpu": 4000
+        }
+
     def test_a_resize_that_the_node_refuses_does_not_count(self) -> None:
         """A resize that the node refuses does not count."""
         refused = {"type": "PodResizePending", "reason": "Infeasible"}
