@@ -348,12 +348,12 @@ class Emitter:
         shapes = self.placement.shapes
         names = {a: f"a{a.serial}" for a in op.args} | {counted.param: f"p{counted.param.serial}"}
         inner = Emitter(
-            ir.CodeMotion([counted.test], False, names, shapes),
+            ir.CodeMotion([counted.amount], False, names, shapes),
             self.slots,
             names,
             (shapes, f"{name}_"),
         )
-        result = inner.root(counted.test)
+        result = inner.root(counted.amount)
         self.steps += inner.steps
         self.refills = self.refills or inner.refills
         body = ir.Block()
@@ -364,7 +364,7 @@ class Emitter:
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
         values = "".join(f"{self.text(a, home)}, " for a in op.args)
         condition = self.slots.constant(counted.condition)
-        count = "rt.pods_that_meet" if op.kind is ops.COUNT_ALL else "rt.counts.of"
+        count = "rt.total_of_pods" if op.kind is ops.COUNT_ALL else "rt.counts.of"
         home.lines.append(f"{name} = {count}({condition}, {name}f, ({values}))")
 
     def _write_part(self, op: ir.Op, part: ir.ObjectPart, name: str, home: ir.Block) -> None:

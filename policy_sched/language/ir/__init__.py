@@ -15,6 +15,7 @@ from policy_sched.language.ir.code_motion import (
     placed_over_rows as placed_over_rows,
 )
 from policy_sched.language.ir.count_pass import (
+    COUNTED_LOOPS as COUNTED_LOOPS,
     CountPass as CountPass,
     PodCount as PodCount,
     count_op as count_op,

@@ -1,11 +1,12 @@
-"""Replaces loops that count pods on a node or in a domain by incremental counts.
+"""Replaces loops that count or sum pods on a node or in a domain by incremental counts.
 
-Theory of operation. `node.pods.filter(p, f).size()`, `.all(p, f)` and `.exists(p, f)` are loops
-over pods, and so are the same macros over `domain(k).pods` and over `d.pods` within `domains(k)`.
-If `f` reads the pod `p` and values of the scheduled pod, reads nothing of the node and cannot fail,
-then every row has the same condition. The loop becomes a `COUNTS` op, whose data is the condition
-and whose arguments are those values, and an op that reads the number of one row, of its domain or
-of one domain. Loops over `cluster.pods` are lowered to `COUNT_ALL` directly (see lower/loops.py).
+Theory of operation. `node.pods.filter(p, f).size()`, `.sum(p, a)`, `.all(p, f)` and `.exists(p, f)`
+are loops over pods, and so are the same macros over `domain(k).pods` and over `d.pods` within
+`domains(k)`. If `f` and `a` read the pod `p` and values of the scheduled pod, read nothing of the
+node and cannot fail, and no sum overflows, then every row counts alike. The loop becomes a `COUNTS`
+op, whose data is the condition and whose arguments are those values, and an op that reads the
+number of one row, of its domain or of one domain. Loops over `cluster.pods` are lowered to
+`COUNT_ALL` directly (see lower/loops.py).
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ from policy_sched.language.ir.ops import LoopKind, OpKind
 from policy_sched.language.ir.regions import descending
 from policy_sched.language.runtime import Condition
 
+#: The loops over pods that may become counts.
+COUNTED_LOOPS: Final = (LoopKind.COUNT, LoopKind.ALL, LoopKind.EXISTS, LoopKind.SUM_INT)
 _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.items()}
 
 
 class PodCount(msgspec.Struct, frozen=True, eq=False):
-    """The data of a `COUNTS` op: a condition over ``param``, and its ``test``.
+    """The data of a `COUNTS` op: a condition over ``param``, and what a pod adds to the count.
 
-    The op's arguments are the values that the test takes besides the pod. `COUNT_ALL`, the total
+    The op's arguments are the values that ``amount`` takes besides the pod. `COUNT_ALL`, the total
     over all nodes, has the same data.
     """
 
     condition: Condition
     param: Op
-    test: Op
+    amount: Op
+    """A bool where pods are counted; else an int, which is 0 where the condition does not hold."""
 
 
 class CountPass:
@@ -73,24 +77,27 @@ class CountPass:
         rest = op.args[1 + loop.errors :]
         mask = rest[0] if loop.masked else build.const(True, "b")
         value = rest[1:] if loop.masked else rest
-        usual = loop.kind in (LoopKind.COUNT, LoopKind.ALL, LoopKind.EXISTS) and len(value) == 1
+        usual = loop.kind in COUNTED_LOOPS and len(value) == 1 and not loop.site
         if not usual or loop.errors or loop.index is not None:
             return None
-        test = mask
-        if loop.kind is not LoopKind.COUNT:
+        test, summed = mask, value[0] if loop.kind is LoopKind.SUM_INT else None
+        if loop.kind in (LoopKind.ALL, LoopKind.EXISTS):
             each = value[0]
             if loop.kind is LoopKind.ALL:
                 each = build.op(ops.NOT, each, rep="b")
             test = build.op(ops.AND, mask, each, rep="b") if loop.masked else each
-        count = self._counts_of(self._params.get(loop.param), test)
+        param = self._params.get(loop.param)
+        if param is None:
+            return None
+        count = count_op(build, ops.COUNTS, param, test, self._built, summed=summed)
         pods = None if count is None else self._number(op.args[0], count)
-        if pods is None or loop.kind is LoopKind.COUNT:
+        if pods is None or loop.kind in (LoopKind.COUNT, LoopKind.SUM_INT):
             return pods
         zero = build.const(0, "i")
         return build.op(ops.EQ if loop.kind is LoopKind.ALL else ops.GT, pods, zero, rep="b")
 
     def _number(self, source: Op, count: Op) -> Op | None:
-        """Return the number of pods of ``source`` that meet a counted condition."""
+        """Return the number of the pods of ``source``."""
         build = self._build
         if source.kind is ops.WHERE and _is_nothing(source.args[1]):
             inner = self._number(source.args[2], count)
@@ -113,37 +120,45 @@ class CountPass:
             return build.op(ops.COUNT_OF_DOMAIN, count, key, owner, rep="i")
         return None
 
-    def _counts_of(self, param: Op | None, test: Op) -> Op | None:
-        if param is None:
-            return None
-        return count_op(self._build, ops.COUNTS, param, test, self._built)
 
-
-def count_op(
-    build: Builder, kind: OpKind, param: Op, test: Op, counted_ops: dict[Hashable, Op]
+def count_op(  # noqa: PLR0913  # what is counted, and the ops so far
+    build: Builder,
+    kind: OpKind,
+    param: Op,
+    test: Op,
+    counted_ops: dict[Hashable, Op],
+    *,
+    summed: Op | None = None,
+    wide: bool = False,
 ) -> Op | None:
     """Return the op that counts the pods ``param`` for which a test holds.
 
-    None if the test reads a value that differs from row to row. ``known`` holds the ops so far.
+    ``summed``: an int that is summed over these pods instead; ``wide``: the sum may leave int64.
+    None if what it reads differs from row to row. ``counted_ops`` holds the ops so far.
     """
-    values = _values(test, param)
+    amount = test
+    if summed is not None:
+        always = test.kind is ops.CONST and test.data is True
+        zero = build.const(0, "i")
+        amount = summed if always else build.op(ops.WHERE, test, summed, zero, rep="i")
+    values = _values(amount, param)
     if values is None:
         return None
-    shape = _shape(test, param)
+    shape = _shape(amount, param)
     counted_op = counted_ops.get(shape)
     if counted_op is None:
         equal = tuple(_equalities(test, param, values))
-        counted = PodCount(Condition(equal, _reads_status(test)), param, test)
+        counted = PodCount(Condition(equal, _reads_status(amount), wide), param, amount)
         rep = "o" if kind is ops.COUNTS else "i"
         counted_op = counted_ops[shape] = build.op(kind, *values, rep=rep, data=counted)
     return counted_op
 
 
-def _reads_status(test: Op) -> bool:
-    """Return whether a test reads fields that change without a change of what the pod uses."""
+def _reads_status(amount: Op) -> bool:
+    """Return whether an amount reads fields that change without a change of what the pod uses."""
     return any(
         op.kind is ops.OBJECT_OF or (op.kind is ops.ATTR and op.data == "conditions")
-        for op in reached([test])
+        for op in reached([amount])
     )
 
 
@@ -151,11 +166,11 @@ def _is_nothing(op: Op) -> bool:
     return op.kind is ops.CONST and isinstance(op.data, list | tuple) and not op.data
 
 
-def _values(test: Op, param: Op) -> list[Op] | None:
-    """Return the values that a test reads besides its pod; None if one differs from row to row."""
+def _values(amount: Op, param: Op) -> list[Op] | None:
+    """Return the values that an amount reads besides its pod; None if one is not of all rows."""
     inner = {param.serial}
     values: list[Op] = []
-    for op, more in descending([test]):
+    for op, more in descending([amount]):
         if op.kind is ops.PARAM:
             if op.serial not in inner:
                 return None
@@ -176,7 +191,7 @@ def _values(test: Op, param: Op) -> list[Op] | None:
 
 
 def _shape(op: Op, param: Op) -> Hashable:
-    """Return a key that is equal for tests that differ only in their pod."""
+    """Return a key that is equal for amounts that differ only in their pod."""
     if op is param:
         return "pod"
     if param not in op.params:

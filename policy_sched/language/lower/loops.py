@@ -14,7 +14,16 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from policy_sched.language.ir import Builder, Loop, LoopKind, Op, OpKind, count_op, ops
+from policy_sched.language.ir import (
+    COUNTED_LOOPS,
+    Builder,
+    Loop,
+    LoopKind,
+    Op,
+    OpKind,
+    count_op,
+    ops,
+)
 from policy_sched.language.lower import arithmetic
 from policy_sched.language.lower.abstract_values import (
     Abstract,
@@ -28,6 +37,7 @@ from policy_sched.language.lower.abstract_values import (
 from policy_sched.language.lower.context import Handler, Lowering, Refusal, element_type
 from policy_sched.language.lower.logic import with_error
 from policy_sched.language.lower.units import is_free
+from policy_sched.language.runtime import int64
 from policy_sched.language.stdlib import BUILTINS, double_total, free_total, total
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import BOOLS, OVERFLOW, Interval, intervals as ranges, types
@@ -48,7 +58,8 @@ def over(low: Lowering, value: Value, *, indexed: bool = False) -> Comprehension
 
 
 _COUNT_HINT = (
-    "count or test its pods: cluster.pods.filter(p, ...).size(), .exists(p, ...), .all(p, ...)"
+    "count, sum or test its pods: cluster.pods.filter(p, ...).size(), .sum(p, ...) of ints, "
+    ".exists(p, ...), .all(p, ...)"
 )
 _AROUND_HINT = (
     "it may read the pod that is scheduled, and no element of a loop around it; write the loop "
@@ -62,32 +73,34 @@ def of_cluster(source: Op) -> bool:
     return source.kind is ops.ATTR and source.data == "pods" and source.args[0].kind is ops.CLUSTER
 
 
-def _over_cluster(
-    low: Lowering, loop: Comprehension, kind: LoopKind, value: Op, own: Op | None
+def _over_cluster(  # what a loop is, and what it makes
+    low: Lowering, loop: Comprehension, kind: LoopKind, value: Op, own: Op | None, *, wide: bool
 ) -> Op:
-    """Return the op that counts pods of the cluster in place of a loop over them.
+    """Return the op that counts or sums pods of the cluster in place of a loop over them.
 
     Nothing lists these pods when a pod is scheduled. Raises Refusal for what is not counted.
     """
-    if kind not in (LoopKind.COUNT, LoopKind.ALL, LoopKind.EXISTS) or loop.index is not None:
+    if kind not in COUNTED_LOOPS or loop.index is not None:
         raise Refusal(
             "PS510", "the pods of the cluster are counted, never listed", None, _COUNT_HINT
         )
     if loop.errors or own is not None:
-        message = "a condition on the pods of the cluster must not fail, and this one can"
+        message = "what is read of the pods of the cluster must not fail, and this can"
         raise Refusal("PS510", message, None, _TOTAL_HINT)
     test = low.true() if loop.mask is None else loop.mask.op
-    if kind is not LoopKind.COUNT:
+    summed = value if kind is LoopKind.SUM_INT else None
+    if kind in (LoopKind.ALL, LoopKind.EXISTS):
         each = low.negation(value) if kind is LoopKind.ALL else value
         test = each if loop.mask is None else low.op(ops.AND, test, each, rep="b")
-    if test.kind is ops.CONST and test.data is True:
+    if summed is None and test.kind is ops.CONST and test.data is True:
         pods: Op | None = low.op(ops.ATTR, *loop.source.args, rep="i", data="pod_count")
     else:
-        pods = count_op(low.build, ops.COUNT_ALL, loop.param, test, low.totals)
+        kept = low.totals
+        pods = count_op(low.build, ops.COUNT_ALL, loop.param, test, kept, summed=summed, wide=wide)
     if pods is None:
-        message = "a condition on the pods of the cluster reads the variable of a loop around it"
+        message = "a count of the pods of the cluster reads the variable of a loop around it"
         raise Refusal("PS510", message, None, _AROUND_HINT)
-    if kind is LoopKind.COUNT:
+    if kind in (LoopKind.COUNT, LoopKind.SUM_INT):
         return pods
     return low.op(
         ops.EQ if kind is LoopKind.ALL else ops.GT, pods, low.build.const(0, "i"), rep="b"
@@ -146,7 +159,7 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     the accumulator of a fold is at first.
     """
     if of_cluster(loop.source):
-        scalar = _over_cluster(low, loop, kind, value, own)
+        scalar = _over_cluster(low, loop, kind, value, own, wide=site != 0)
         return Value(scalar, loop.err, result, interval or range_of(result))
     mask = None if loop.mask is None else loop.mask.op
     same = (
@@ -339,7 +352,7 @@ def _sum(low: Lowering, args: list[Abstract], result: types.Type, span: Span) ->
         interval = low.range(inner)
         bounds = ranges.mul(interval, Interval(0, MAX_LENGTH))
         site = 0 if ranges.fits(bounds) else low.build.site(OVERFLOW, "", span)
-        return run_loop(
+        sum_of_all = run_loop(
             low,
             value,
             LoopKind.SUM_INT,
@@ -349,6 +362,9 @@ def _sum(low: Lowering, args: list[Abstract], result: types.Type, span: Span) ->
             site=site,
             interval=ranges.cut(bounds),
         )
+        if site and of_cluster(value.source):
+            return low.call(int64, [sum_of_all], result, span, fallible=True)
+        return sum_of_all
     if rep == "f":
         return low.call(double_total, [low.val(value)], result, span)
     return low.call(total, [low.val(value)], result, span, fallible=True)

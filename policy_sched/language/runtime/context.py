@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from policy_sched import model
 from policy_sched.cluster import tables
-from policy_sched.language.runtime.incremental import Condition, IncrementalCounts, Test
+from policy_sched.language.runtime.incremental import Amount, Condition, IncrementalCounts
 from policy_sched.language.values import DeviceFacts, NodeFacts, object_of, types
 
 #: The rows of a vector function: all of them as a slice, or row numbers.
@@ -100,10 +100,10 @@ class Runtime:
         """Return the node of a row as a record by itself, with what runs on it now."""
         return NodeFacts(self.node(row), self.table)
 
-    def pods_that_meet(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
-        """Return how many pods on all nodes meet a condition; see `IncrementalCounts.of`."""
-        total = self.counts.of(condition, test, values).total
-        return total + sum(sign for sign, pod, _ in self.table.differences() if test(pod, *values))
+    def total_of_pods(self, condition: Condition, amount: Amount, values: tuple[Any, ...]) -> int:
+        """Return the count of the pods on all nodes; see `IncrementalCounts.of`."""
+        total = self.counts.of(condition, amount, values).total
+        return total + sum(sign * amount(pod, *values) for sign, pod, _ in self.table.differences())
 
     # Aggregates.
 

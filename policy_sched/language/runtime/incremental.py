@@ -7,11 +7,11 @@ and when many rows changed, the functions of all rows compute all; both give equ
 that holds for every live row, or for none, is returned as True or False; the absence of errors is
 returned as 0.
 
-Counts of pods. A condition is a rule's function of one pod and of some values of the scheduled pod;
-there is one count per condition and values. It starts from the pod table: equalities with texts
-select pods by column, and the function is called for the remaining pods. Then only rows that the
-journal names are counted again. A count that is too far behind starts anew. The least recently used
-counts are evicted.
+Counts of pods. What a pod counts is a rule's function of it and of some values of the scheduled
+pod: whether a condition holds, or an int to be summed. There is one count per function and values.
+It starts from the pod table: equalities with texts select pods by column, and the function is
+called for the remaining pods. Then only rows that the journal names are counted again. A count that
+is too far behind starts anew. The least recently used counts are evicted.
 
 Both belong to the node table: programs over an overlay compute every value.
 """
@@ -19,7 +19,7 @@ Both belong to the node table: programs over an overlay compute every value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -212,11 +212,11 @@ class MaterializedColumns:
 LIMIT: Final = 512
 
 Numbers = npt.NDArray[np.int64]
-Test = Callable[..., Any]
+Amount = Callable[..., int]
 
 
 class Condition(msgspec.Struct, frozen=True, eq=False):
-    """A condition: ``equal`` are columns of the pod table with the text that each must equal.
+    """Of which pods a count is: each column of the pod table in ``equal`` has to have its text.
 
     That is a text, or the position of a text among the values of the scheduled pod.
     """
@@ -224,10 +224,12 @@ class Condition(msgspec.Struct, frozen=True, eq=False):
     equal: tuple[tuple[tuple[str, ...], str | int], ...]
     statuses: bool = False
     """Whether it reads what may change of a pod on a node while it uses the same resources."""
+    wide: bool = False
+    """Whether sums may leave int64: numbers are Python's then, and only the total is read."""
 
 
 class IncrementalCount:
-    """The number of pods on each row that meet a condition."""
+    """What the pods on each row count together."""
 
     __slots__ = ("_domains", "_totals", "by_row", "total", "version")
 
@@ -235,7 +237,7 @@ class IncrementalCount:
         self._domains = domains
         self._totals: dict[str, tuple[Domain, Numbers]] = {}
         """By label key, as long as no row has another number."""
-        self.by_row: Numbers = np.zeros(0, np.int64)
+        self.by_row: npt.NDArray[Any] = np.zeros(0, np.int64)
         self.total = 0
         self.version = -1
 
@@ -265,7 +267,7 @@ class IncrementalCount:
         self._totals[domain.key] = domain, totals
         return totals
 
-    def start(self, by_row: Numbers) -> None:
+    def start(self, by_row: npt.NDArray[Any]) -> None:
         """Set the numbers of all rows."""
         self.by_row = by_row
         self.total = int(by_row.sum())
@@ -290,23 +292,20 @@ class IncrementalCounts:
         self._domains = Domains(nodes)
         self._kept: Lru[tuple[Condition, tuple[object, ...]], IncrementalCount] = Lru(LIMIT)
 
-    def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> IncrementalCount:
-        """Return the count of a condition for some values, up to date.
-
-        A pod counts where ``test(pod, *values)`` is true.
-        """
+    def of(self, condition: Condition, amount: Amount, values: tuple[Any, ...]) -> IncrementalCount:
+        """Return the count for some values, up to date; a pod counts ``amount(pod, *values)``."""
         key = condition, tuple(map(_hashable, values))
         count = self._kept.get(key)
         if count is None:
             self._nodes.statuses_read |= condition.statuses
-            count = self._fresh(IncrementalCount(self._domains), condition, test, values)
+            count = self._fresh(IncrementalCount(self._domains), condition, amount, values)
             self._kept.put(key, count)
         elif count.version != self._nodes.journal.version:
-            self._follow(count, condition, test, values)
+            self._follow(count, condition, amount, values)
         return count
 
     def _follow(
-        self, count: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+        self, count: IncrementalCount, condition: Condition, amount: Amount, values: tuple[Any, ...]
     ) -> None:
         nodes = self._nodes
         changes = nodes.journal.since(count.version)
@@ -315,31 +314,32 @@ class IncrementalCounts:
             or nodes.n != len(count.by_row)
             or (condition.equal and len(changes.rows) > thresholds.FEW_ROWS)
         ):
-            self._fresh(count, condition, test, values)
+            self._fresh(count, condition, amount, values)
             return
         for row in changes.rows:
-            count.put(row, sum(1 for p in nodes.pods_on(row).values() if test(p, *values)))
+            count.put(row, sum(amount(p, *values) for p in nodes.pods_on(row).values()))
         count.version = nodes.journal.version
 
     def _fresh(
-        self, count: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+        self, count: IncrementalCount, condition: Condition, amount: Amount, values: tuple[Any, ...]
     ) -> IncrementalCount:
         nodes = self._nodes
+        numbers = np.zeros(nodes.n, np.object_ if condition.wide else np.int64)
         if self._pods is not None:
-            rows = self._chosen(self._pods, condition, test, values)
-            numbers = np.bincount(rows, minlength=nodes.n).astype(np.int64)
+            rows, infos = self._chosen(self._pods, condition, values)
+            amounts = [0 if info is None else amount(info, *values) for info in infos]
+            np.add.at(numbers, rows, np.array(amounts, numbers.dtype))
         else:
-            numbers = np.zeros(nodes.n, np.int64)
             for row in nodes.row_of.values():
-                numbers[row] = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
+                numbers[row] = sum(amount(p, *values) for p in nodes.pods_on(row).values())
         count.start(numbers)
         count.version = nodes.journal.version
         return count
 
     def _chosen(
-        self, pods: PodTable, condition: Condition, test: Test, values: tuple[Any, ...]
-    ) -> npt.NDArray[np.intp]:
-        """Return the node row of each pod that counts."""
+        self, pods: PodTable, condition: Condition, values: tuple[Any, ...]
+    ) -> tuple[npt.NDArray[np.intp], Iterator[PodInfo | None]]:
+        """Return the pods on nodes that have the texts of a condition, with their nodes' rows."""
         nodes: npt.NDArray[np.intp] = pods.node.values[: pods.n]
         chosen = nodes >= 0
         for column, wanted in condition.equal:
@@ -347,12 +347,7 @@ class IncrementalCounts:
             text = wanted if isinstance(wanted, str) else values[wanted]
             chosen &= codes == pods.strings.find(text)
         places = np.flatnonzero(chosen)
-        passed = _passing((pods.infos[i] for i in places.tolist()), test, values)
-        return nodes[places[np.array(passed, np.bool_)]]
-
-
-def _passing(infos: Iterable[PodInfo | None], test: Test, values: tuple[Any, ...]) -> list[bool]:
-    return [info is not None and bool(test(info, *values)) for info in infos]
+        return nodes[places], (pods.infos[i] for i in places.tolist())
 
 
 def _hashable(value: Any) -> Any:

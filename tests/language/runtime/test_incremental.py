@@ -42,6 +42,10 @@ COUNTING: Final = (
     "domains('zone').map(d, d.pods.filter(p, p.namespace == pod.namespace).size()).sum()",
     "1 - domains('zone').map(d, d.pods.filter(p, p.priority > 0).size()).max()",
     "domains('zone').filter(d, d.pods.exists(p, p.name == pod.namespace)).size() + node.podCount",
+    "node.pods.filter(p, p.namespace == pod.namespace).sum(p, p.priority)",
+    "node.pods.sum(p, p.priority > pod.priority ? -1 : 2) <= pod.priority",
+    "domain('zone').pods.filter(p, p.labels[?'app'] == pod.labels[?'app']).sum(p, p.priority)",
+    "domains('zone').map(d, d.pods.sum(p, min(p.requests['cpu'].units(), 4000000))).max()",
 )
 #: Counts over all pods of the cluster, and the same as a condition on one pod.
 TOTALS: Final[dict[str, Callable[[PodInfo, PodInfo], bool]]] = {
@@ -94,15 +98,24 @@ def test_totals_are_those_of_a_recount(
     number = bound_to(f"{text}.size()", cache, "any", with_pods=with_pods)
     some = bound_to(f"cluster.pods.exists(p, {condition})", cache, "any", with_pods=with_pods)
     every = bound_to(f"cluster.pods.all(p, {condition})", cache, "any", with_pods=with_pods)
+    total = bound_to(f"{text}.sum(p, p.priority - 1)", cache, "any", with_pods=with_pods)
+    amount = f"p.priority > 0 ? {2**63 - 1} : p.requests['memory'].units()"
+    wide = bound_to(f"{text}.sum(p, {amount})", cache, "any", with_pods=with_pods)
 
     def agrees() -> None:
         table = cache.nodes
         there = [p for row in table.row_of.values() for p in table.pods_on(row).values()]
-        count = sum(1 for p in there if TOTALS[condition](p, pod))
+        counted = [p for p in there if TOTALS[condition](p, pod)]
+        count = len(counted)
         assert number.scalar(pod, NOW, 0) == (count, 0)
         assert some.scalar(pod, NOW, 0) == (count > 0, 0)
         assert every.scalar(pod, NOW, 0) == (count == len(there), 0)
         assert set(values(number, pod)) <= {count}
+        assert total.scalar(pod, NOW, 0) == (sum(p.priority - 1 for p in counted), 0)
+        assert set(values(total, pod)) <= {sum(p.priority - 1 for p in counted)}
+        memory = sum(2**63 - 1 if p.priority > 0 else p.requests.get("memory", 0) for p in counted)
+        value, error = wide.scalar(pod, NOW, 0)
+        assert (value, error) == (memory, 0) if memory < 2**63 else error
 
     for step in range(3):
         if data.draw(st.booleans()):
@@ -192,11 +205,11 @@ def test_equal_conditions_are_counted_once() -> None:
         "node.pods.exists(p, p.priority > node.podCount)",
         "node.pods.all(p, p.labels['app'] == 'a')",
         "domains('zone').exists(d, d.pods.exists(p, p.name == d.value))",
-        "node.pods.map(p, p.priority).sum() > 0",
+        "node.pods.map(p, p.requests['memory'].units()).sum() > 0",
     ],
 )
 def test_what_cannot_be_counted_ahead(text: str) -> None:
-    """Conditions that read the node or another list, or that may fail, stay loops."""
+    """What reads the node or another list, or may fail as sums beyond int64 do, stays a loop."""
     bound = bound_to(text, crowd(6), "any")
     assert "rt.counts.of" not in bound.expression.program.text
     assert_fresh(bound, crowd(6), PodInfo.of(make_pod("p")))
