@@ -276,7 +276,7 @@ def test_equal_sets_are_not_simulated(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "The policy sets are the same.\n"
 
 
-def test_an_order_that_no_step_of_a_rollout_tries_is_told(
+def test_ps718_an_order_that_no_step_of_a_rollout_tries_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where the queue's order differs, it is a warning; where it does not, nothing is said."""

@@ -24,7 +24,7 @@ ELSEWHERE = {
     **dict.fromkeys(("PS803", "PS805", "PS821"), HERE.parent / "policytest" / "test_inputs.py"),
     "PS822": HERE.parent / "cli" / "test_input_objects.py",
     "PS715": HERE.parent / "recording" / "test_recording.py",
-    "PS718": HERE / "check" / "test_rollouts.py",
+    "PS718": HERE.parent / "cli" / "test_diff.py",
     "PS804": HERE.parent / "instance" / "app" / "test_inputs.py",
     "PS807": HERE.parent / "instance" / "app" / "test_inputs.py",
     **dict.fromkeys(("PS901", "PS902"), HERE.parent / "cli" / "test_prove.py"),
