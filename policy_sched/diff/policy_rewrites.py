@@ -20,12 +20,10 @@ from policy_sched.profiles.reload import CompiledFiles
 Rewrite: TypeAlias = tuple[PolicySource, PolicySource]
 """A policy before and after."""
 _SHARED: Final[dict[str, Any]] = {
-    "params": {},
-    "functions": (),
-    "variables": (),
-    "match_conditions": (),
+    part: getattr(PolicySource(name=""), part)
+    for part in ("params", "functions", "variables", "match_conditions")
 }
-_RULES: Final[dict[str, Any]] = {"filter": (), "score": None, "measures": ()}
+"""What rules of several sections read, each without anything in it."""
 
 
 def proven_alike(
@@ -74,22 +72,22 @@ def _policies(old: CompiledFiles, new: CompiledFiles) -> Iterator[Rewrite]:
 
 def _comparable(old: PolicySource, new: PolicySource) -> bool:
     """Return whether filter, raw score and what they share are all that differs."""
-    others = replace(old, **_SHARED, **_RULES)
-    if not _same(others, replace(new, **_SHARED, **_RULES)):
+    rest = _rest(old)
+    if not _same(rest, _rest(new)):
         return False
-    shared = _same(*(replace(source, **_RULES) for source in (old, new)))
-    nothing_else = _same(others, PolicySource(name=old.name, cost_limit=old.cost_limit))
-    return (shared or nothing_else) and _score_is_used_alike(old, new, shared=shared)
+    reads_nothing = rest.score is None or not isinstance(rest.score.normalize, Text)
+    alone = PolicySource(name=old.name, cost_limit=old.cost_limit)
+    if reads_nothing and _same(replace(rest, score=None), alone):
+        return True
+    return all(_same(getattr(old, part), getattr(new, part)) for part in _SHARED)
 
 
-def _score_is_used_alike(old: PolicySource, new: PolicySource, *, shared: bool) -> bool:
-    """Return whether equal raw scores lead to equal scores."""
-    if old.score is None or new.score is None:
-        return old.score is new.score
-    before, after = old.score, new.score
-    if isinstance(before.normalize, Text) and not shared:
-        return False
-    return (before.normalize, before.on_error) == (after.normalize, after.on_error)
+def _rest(source: PolicySource) -> PolicySource:
+    """Return a policy without the rules that are compared by their meaning."""
+    score = source.score
+    if score is not None:
+        score = replace(score, expression=Text(""), match_conditions=())
+    return replace(source, filter=(), score=score, **_SHARED)
 
 
 def _same(one: object, other: object) -> bool:

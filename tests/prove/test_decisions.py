@@ -89,6 +89,14 @@ NOT_PROVEN = [
         | {"variables": [{"name": "v", "expression": "2 * pod.priority"}]},
     ),
     (filtering("node.ready"), filtering("node.ready", **scoring("7"))),
+    (
+        filtering("pod.name.indexOf(params.x) > 1", params={"x": "a"}),
+        filtering("pod.name.indexOf(params.x) > 1", params={"x": "b"}),
+    ),
+    (
+        filtering("domain(params.x).pods.size() > 2", params={"x": "a"}),
+        filtering("domain(params.x).pods.size() > 2", params={"x": "b"}),
+    ),
 ]
 
 
