@@ -1,34 +1,28 @@
 """Whether policies whose rules were written anew decide as before, whatever the pod and the node.
 
 `policy-sched diff` asks this before it simulates, so an answer has to come soon, and only a proof
-counts: what would have to look at lists element by element, or takes the solver long, is none.
+for lists of any length counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Final
-
-import z3
+from typing import Any, Final
 
 from policy_sched.diff import Rewrite
 from policy_sched.language import check
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.profiles.load import content_hash
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 from policy_sched.prove.claims import comparisons, unlike
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, RuleTerm
 from policy_sched.prove.solving import Question
-from policy_sched.prove.terms import Term, Terms, conjunction, disjunction, names_in, negation
+from policy_sched.prove.terms import Opaque, Term, Terms, conjunction, disjunction, negation
 from policy_sched.prove.world import World
 
 LONGEST: Final = 10
 """Seconds of processor time that all questions may take together."""
 #: Seconds of the solver for each question, in steps of a common machine.
 _EACH: Final = 1.0
-#: What rules read besides the pod and the node.
-_SHARED: Final = ("params", "functions", "variables")
 
 
 def decide_alike(rewrites: Sequence[Rewrite]) -> bool:
@@ -50,80 +44,50 @@ def all_alike(rewrites: Sequence[Rewrite]) -> bool:
     return all(_alike(old, new) for old, new in rewrites)
 
 
+class _Unlisted(World):
+    """A pod and a node with lists of which nothing is known, so that no proof rests on a length.
+
+    What equal operations make of such a list is the same unknown on both sides.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Terms(), 0)
+
+    def list_of(self, key: tuple[Any, ...], kind: str) -> Any:
+        """Return a list without a term."""
+        del kind
+        return Opaque(key)
+
+    def taints(self) -> Any:
+        """Return the taints of the node."""
+        return self.list_of((self.side, "taints"), "Taint")
+
+    def pods(self) -> Any:
+        """Return the pods on the node."""
+        return self.list_of((self.side, "pods"), "RunningPod")
+
+    def _gates(self) -> Any:
+        return self.list_of(("pod", "scheduling_gates"), "")
+
+
 def _alike(old: PolicySource, new: PolicySource) -> bool:
     if any(rule.on_error == "Abort" for rule in (*old.filter, *new.filter)):
         return False  # the terms do not tell a node that is rejected from an attempt that ends
-    world = World(Terms(), bound=1)
+    world = _Unlisted()
     before, after = (_printed(source, world) for source in (old, new))
-    if len({content_hash([getattr(s, part) for part in _SHARED]) for s in (old, new)}) == 1:
-        before, after = _sharing(world, before, after, old, new)
     conditions = list(_differences(before, after, world.terms))
     world.finish()
     facts = world.terms.facts()
-    return all(_never(Question(facts, condition), world) for condition in conditions)
-
-
-def _never(question: Question, world: World) -> bool:
-    """Return whether it is proven that a condition never holds."""
-    if _lengths(world) & question.constants:
-        return False
-    return question.answer(world.leaves, (), _EACH, small=False).impossible
+    return all(
+        Question(facts, condition).answer(world.leaves, (), _EACH, small=False).impossible
+        for condition in conditions
+    )
 
 
 def _printed(source: PolicySource, world: World) -> PolicyTerms:
     policy, problems = check.check_policy(source)
     assert policy is not None, problems
     return PolicyPrinter(policy, world).terms()
-
-
-def _sharing(
-    world: World, before: PolicyTerms, after: PolicyTerms, old: PolicySource, new: PolicySource
-) -> tuple[PolicyTerms, PolicyTerms]:
-    """Return both policies with the same terms for rules of the same text.
-
-    What has no exact term would be another unknown on each side. What reads a list becomes an
-    unknown, the same on both sides, as lists are not looked at.
-    """
-
-    def shared(
-        ours: Sequence[RuleTerm],
-        theirs: Sequence[RuleTerm],
-        was: Sequence[object],
-        now: Sequence[object],
-    ) -> Iterator[tuple[RuleTerm, ...]]:
-        same = {i for i, texts in enumerate(zip(was, now, strict=False)) if texts[0] == texts[1]}
-        kept = {i: _plain(ours[i], world) for i in same}
-        for side in (ours, theirs):
-            yield tuple(kept.get(i, rule) for i, rule in enumerate(side))
-
-    match = shared(before.match, after.match, old.match_conditions, new.match_conditions)
-    rules = shared(before.filter, after.filter, old.filter, new.filter)
-    before, after = (
-        replace(side, match=next(match), filter=next(rules)) for side in (before, after)
-    )
-    score = before.score
-    if old.score is None or new.score is None or score is None:
-        return before, after
-    texts = old.score.match_conditions, new.score.match_conditions
-    match = shared(before.score_match, after.score_match, *texts)
-    before, after = (replace(side, score_match=next(match)) for side in (before, after))
-    if old.score.expression == new.score.expression:
-        alike = replace(score, number=0, fails=False)
-        before, after = (replace(side, score=alike) for side in (before, after))
-    return before, after
-
-
-def _plain(rule: RuleTerm, world: World) -> RuleTerm:
-    """Return an unknown in place of a rule that reads lists."""
-    if not _lengths(world) & names_in(rule.holds, rule.fails, rule.reason):
-        return rule
-    holds, fails = (world.terms.fresh(z3.BoolSort()) for _ in range(2))
-    return replace(rule, holds=holds, fails=fails, reason=world.terms.fresh(z3.StringSort()))
-
-
-def _lengths(world: World) -> set[str]:
-    """Return the names of the lengths of lists that were unrolled."""
-    return {f"{name}.length" for name in world.unrolled}
 
 
 def _differences(before: PolicyTerms, after: PolicyTerms, made: Terms) -> Iterator[Term]:

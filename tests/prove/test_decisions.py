@@ -42,6 +42,15 @@ BY_VARIABLE = filtering(
 )
 FAILS, HOLDS = 'pod.labels["a"] == "b"', 'pod.labels[?"a"] == optional.of("b")'
 NO_TAINTS, TAINTS = "node.taints.size() == 0", scoring("node.taints.size()", normalize="Max")
+FOUR = {
+    "name": "four",
+    "params": {"c": "string", "d": "string"},
+    "expression": (
+        "node.taints.all(a, node.taints.all(b, "
+        "a.key == b.key || a.key == c || a.key == d || b.key == c || b.key == d || c == d))"
+    ),
+}
+"""Of any four taints two have one key."""
 GATE = {"expression": "pod.priority > 5"}
 ALIKE = [
     (filtering("pod.priority > 5"), filtering("pod.priority >= 6")),
@@ -56,6 +65,7 @@ ALIKE = [
         filtering("node.ready", matchConditions=["pod.priority > 5"]),
         filtering("node.ready", matchConditions=["!(pod.priority < 6)"]),
     ),
+    (filtering("node.taints.size() > 0"), filtering("node.taints.size() != 0")),
     (filtering(NO_TAINTS, "pod.priority > 5"), filtering(NO_TAINTS, "pod.priority >= 6")),
     (filtering("node.ready", **TAINTS), filtering("!!node.ready", **TAINTS)),
     (
@@ -77,7 +87,6 @@ NOT_PROVEN = [
         filtering("node.ready", matchConditions=[HOLDS]),
     ),
     (scoring("7", matchConditions=[FAILS]), scoring("7", matchConditions=[HOLDS])),
-    (filtering("node.taints.size() > 0"), filtering("node.taints.size() != 0")),
     (scoring("node.podCount", normalize="Max"), scoring("node.podCount", normalize="MaxReverse")),
     (
         filtering("node.ready", preEnqueue=[GATE]),
@@ -89,6 +98,11 @@ NOT_PROVEN = [
         | {"variables": [{"name": "v", "expression": "2 * pod.priority"}]},
     ),
     (filtering("node.ready"), filtering("node.ready", **scoring("7"))),
+    (filtering("node.taints.all(a, node.taints.all(b, a.key == b.key))"), filtering("true")),
+    (
+        filtering("node.taints.all(c, node.taints.all(d, four(c.key, d.key)))", functions=[FOUR]),
+        filtering("true", functions=[FOUR]),
+    ),
     (
         filtering("pod.name.indexOf(params.x) > 1", params={"x": "a"}),
         filtering("pod.name.indexOf(params.x) > 1", params={"x": "b"}),
