@@ -250,7 +250,7 @@ class PolicyCompiler:
             given.url,
             given.items,
             checked.plural,
-            given.schema is not None and not given.url,
+            bool(given.schema or given.fields) and not given.url,
         )
 
     def _quotas(self, given: diagnostics.QuotaRule[check.Checked]) -> CompiledQuotas | None:

@@ -293,7 +293,7 @@ class Input(msgspec.Struct, frozen=True):
     plural: str = ""
     """The resource of the kind, "" where no definition names it."""
     custom: bool = False
-    """Whether a schema beside the policy gives the types, which the cluster's may differ from."""
+    """Whether types are the policy's, or those of a schema beside it; the cluster may differ."""
 
     @property
     def object_kind(self) -> tuple[str, str]:
@@ -320,9 +320,11 @@ SCHEMA_DIFFERS: Final = "PS804"
 
 
 def schema_hint(given: Input, file: str) -> str:
-    """Return how the schema of an input in ``file`` is made the cluster's."""
+    """Return how the schema of an input in ``file`` is made the cluster's; "": it has fields."""
     group = given.api_version.rpartition("/")[0]
     name = given.definition() or f"NAME.{group}"
+    if not file:
+        return f"state the types that the cluster has: kubectl get crd {name} -o yaml"
     return f"take the cluster's: kubectl get crd {name} -o yaml > {file}, and check the policy"
 
 

@@ -55,7 +55,6 @@ from policy_sched.rollout.state_machine import (
     advance as advance,
     promote as promote,
     reconcile as reconcile,
-    refuse as refuse,
 )
 
 if TYPE_CHECKING:

@@ -18,23 +18,20 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic
 from policy_sched.language.stdlib import text_of_timestamp
 from policy_sched.language.values import KINDS, LimitError, one_evaluation
-from policy_sched.profiles.check import CheckedAbortRule, CheckedRollout, check_rollout
-from policy_sched.profiles.load import parse
-from policy_sched.profiles.models import RolloutStep
-from policy_sched.report import yaml_text
+from policy_sched.profiles.check import CheckedAbortRule, CheckedRollout
+from policy_sched.profiles.load import PolicyObject
+from policy_sched.profiles.models import ROLLOUT_KIND, RolloutStep
+from policy_sched.profiles.reload import checked_rollout
 from policy_sched.rollout.measures import Measures
 from policy_sched.rollout.plan import AbortRule, Plan, Step, Verdict
 from policy_sched.rollout.report import Action, Example, RolloutReport, rollout_report
 from policy_sched.rollout.state import Phase, State, StateError, read_state
-from policy_sched.source import SourceFile
 
 ANNOTATIONS: Final[dict[Action, str]] = {
     "abort": "policysched.dev/abort",
     "promote": "policysched.dev/promote",
 }
 """By what is asked; an abort counts before a promotion."""
-_KEPT: Final = ("name", "labels", "annotations")
-
 Plain = Mapping[str, Any]
 
 
@@ -106,18 +103,13 @@ def answered_by(annotations: Mapping[str, str], state: State | None) -> dict[Act
 def plan_of_object(value: Plain) -> tuple[Plan | None, list[Diagnostic]]:
     """Return the plan of an object as the API has it, or None with every problem of it."""
     metadata = value.get("metadata") or {}
-    name = metadata.get("name", "")
-    document = {
-        "apiVersion": value.get("apiVersion"),
-        "kind": value.get("kind"),
-        "metadata": {key: metadata[key] for key in _KEPT if metadata.get(key)},
-        "spec": value.get("spec"),
-    }
-    documents, problems = parse(SourceFile(f"rollouts/{name}", yaml_text(document)))
-    if problems:
-        return None, problems
-    checked, problems = check_rollout(documents[0])
-    return (None if checked is None else plan_of(checked, metadata.get("uid", ""))), problems
+    raw = msgspec.json.encode(
+        {key: value.get(key) for key in ("apiVersion", "kind", "metadata", "spec")}
+    )
+    given = PolicyObject(metadata.get("name", ""), raw, kind=ROLLOUT_KIND)
+    checked, problems = checked_rollout(given)
+    plan = None if checked is None else plan_of(checked, metadata.get("uid", ""))
+    return plan, list(problems)
 
 
 def state_of_object(value: Plain) -> State | None:

@@ -15,8 +15,6 @@ that a clock that is set forward skips nothing; of the time between two calls no
 An abort rule that holds aborts. One that has no value (a division by zero) says nothing in favour
 of the candidate: the step goes on without an end while there may be too few figures, and when time
 and decisions are up and it still fails, the rollout is aborted.
-
-Where it is not known what was, the stable set decides: a state that cannot be read aborts.
 """
 
 from __future__ import annotations
@@ -168,12 +166,6 @@ def abort(
     ended = _ended(state, Phase.ABORTED, now)
     told = replace(ended, reason=reason, message=message, figures=dict(figures or {}))
     return told, (Abort(reason, message, told.figures),)
-
-
-def refuse(plan: Plan, stable: str, candidate: str, why: str, now: int) -> Outcome:
-    """Return the state in place of one that cannot be read: aborted, the stable set decides."""
-    begun = State(plan.identity, plan.hash, stable, candidate, began=now, seen=now)
-    return abort(begun, now, "StateRefused", why)
 
 
 def _driven(state: State) -> bool:

@@ -64,7 +64,9 @@ def test_a_broken_object_has_its_problems() -> None:
     spec = {**OBJECT["spec"], "abortWhen": [{"expression": "candidate.erors > 0"}]}
     plan, problems = plan_of_object({**OBJECT, "spec": spec})
     assert plan is None
-    assert [(problem.file, problem.code) for problem in problems] == [("rollouts/careful", "PS102")]
+    assert [(problem.file, problem.code) for problem in problems] == [
+        ("rollout.policysched.dev/careful", "PS102")
+    ]
 
 
 def test_a_status_has_all_that_a_new_leader_needs() -> None:

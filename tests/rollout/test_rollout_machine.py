@@ -7,6 +7,7 @@ after its write was accepted. What must hold is said over what was written and e
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hypothesis import settings, strategies as st
@@ -27,7 +28,6 @@ from policy_sched.rollout import (
     promote,
     read_state,
     reconcile,
-    refuse,
     share_of,
 )
 from tests.examples import scaled
@@ -100,20 +100,14 @@ class RolloutMachine(RuleBasedStateMachine):
     # What a scheduler does.
 
     def read(self, leader: Leader) -> None:
-        """Read the object; a text that is no state is refused, and the stable set decides."""
+        """Read the object; of a text that is no state there is none, and the stable set decides."""
         leader.version = self.stored.version
         leader.stable, leader.candidate = self.stable, self.wanted
         leader.percent, leader.audit = 0, False
         leader.state = None
         if self.stored.text is not None:
-            try:
+            with suppress(StateError):
                 leader.state = read_state(self.stored.text)
-            except StateError as error:
-                state, _ = refuse(
-                    self.plan, self.stable, self.wanted, str(error), self.now + leader.clock
-                )
-                leader.state = None
-                self.write(leader, state, ())
 
     def write(self, leader: Leader, state: State | None, effects: tuple[Effect, ...]) -> None:
         """Write a state as the API server takes it, and enact what follows; else read again."""

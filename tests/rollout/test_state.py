@@ -9,16 +9,15 @@ from hypothesis import given, strategies as st
 
 from policy_sched.rollout import (
     MAX_STATE,
-    BeginStep,
     Counts,
     Observed,
     Phase,
     State,
     StateError,
+    abort,
     advance,
     read_state,
     reconcile,
-    refuse,
 )
 from tests.rollout.plans import MINUTE, PLAN, counted
 
@@ -81,17 +80,9 @@ def test_a_state_has_a_bound() -> None:
     large = Observed(full, full)
     for _ in range(60):
         large = large.plus(large)
-    assert BEGUN is not None
-    state, _ = refuse(PLAN, "o" * 512, "n" * 512, "\N{GRINNING FACE}" * 5000, 1)
+    begun, _ = reconcile(PLAN, None, "o" * 512, "n" * 512, 1)
+    assert begun is not None
+    state, _ = abort(begun, 1, message="\N{GRINNING FACE}" * 5000)
     state = State(**{f: getattr(state, f) for f in State.__struct_fields__} | {"counts": large})
     assert len(state.text().encode()) < MAX_STATE
     assert read_state(state.text()) == state
-
-
-def test_a_state_that_is_refused_leaves_the_stable_set() -> None:
-    """Instead of a state that cannot be read there is one that is aborted, with the reason."""
-    state, effects = refuse(PLAN, "old", "new", "the state cannot be read", 5)
-    assert state.phase is Phase.ABORTED
-    assert (state.reason, state.message) == ("StateRefused", "the state cannot be read")
-    assert not any(isinstance(effect, BeginStep) for effect in effects)
-    assert reconcile(PLAN, state, "old", "new", 6) == (state, ())

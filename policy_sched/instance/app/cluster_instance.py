@@ -130,7 +130,7 @@ class ClusterInstance(Instance):
             by_profile=True,
             leads=lambda: self.leads,
             failed=self._failed,
-            wake=self._woken,
+            wake=self.woken,
             wake_later=self._woken_later,
             begin=self._in_loop,
         )
@@ -150,7 +150,7 @@ class ClusterInstance(Instance):
             self._selections(),
             settings=watching,
             trouble=self._trouble,
-            wake=self._woken,
+            wake=self.woken,
             wake_later=self._woken_later,
         )
         self._later: asyncio.TimerHandle | None = None
@@ -327,7 +327,7 @@ class ClusterInstance(Instance):
         self.informers.decode(structs_read(self.reloader.plans))
         self.informers.follow(self._selections())
 
-    def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
+    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about the lease, or about the scheduler's namespace without one."""
         if self.api.settings.read_only:
             return
@@ -389,7 +389,7 @@ class ClusterInstance(Instance):
         if loop.time() < self._until:
             self._later = loop.call_at(self._until, self._due)
         else:
-            self._woken()
+            self.woken()
 
     def _take_in(self) -> None:
         self._take_answers()
@@ -606,7 +606,7 @@ class ClusterInstance(Instance):
             )
         what, action = ("became leader", "Lead") if leads else ("stopped leading", "Yield")
         note = f"{self.candidacy.election.identity} {what}"
-        self._tell("Normal", ELECTION, action, note)
+        self.tell("Normal", ELECTION, action, note)
         self._lost = not leads
         self._wake()
 

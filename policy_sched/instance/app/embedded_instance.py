@@ -409,7 +409,7 @@ class EmbeddedInstance(Instance):
     def _unserved(self) -> str:
         return "; ".join(problem.message for problem in self._problems_of(self._missing))
 
-    def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
+    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about the scheduler's namespace."""
         reporter = next(iter(self.scheduler.profiles))
         about = ("Namespace", "", "kube-system", "")

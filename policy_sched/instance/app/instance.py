@@ -237,7 +237,7 @@ class Instance(ABC):
         self.ready_checks: tuple[healthz.Check, ...] = ()
         self._debugging = asyncio.Lock()
         self._wake: Callable[[], None] = lambda: None
-        self._worker = Worker(self._woken)
+        self._worker = Worker(self.woken)
         self._deciding: tuple[Attempt, Future[Choice]] | None = None
         self._executing: Iterator[Outcome] | None = None
         self._turns = LongTurns(self._is_put_off)
@@ -526,7 +526,7 @@ class Instance(ABC):
             return objects.storage(text.given, uid, driven.report, driven.percent)
         if self.rollout_state is not None:
             return storage.FileStorage(self.rollout_state)
-        return self._own_storage() or storage.MemoryStorage()
+        return self._own_storage() or storage.RolloutStorage()
 
     def _own_storage(self) -> RolloutStorage | None:
         """Return where a subclass keeps the state of rollouts; None: nowhere."""
@@ -547,9 +547,6 @@ class Instance(ABC):
 
     def woken(self) -> None:
         """Have a step follow soon."""
-        self._woken()
-
-    def _woken(self) -> None:
         self._wake()
 
     def beside(self) -> list[Coroutine[None, None, None]]:
@@ -740,7 +737,7 @@ class Instance(ABC):
             self.log.write(
                 observability.ERROR, text, trigger=trigger, problems=count, **self._in_force()
             )
-            self._tell("Warning", "FailedReload", "Reload", _refusal(text, reload.problems))
+            self.tell("Warning", "FailedReload", "Reload", _refusal(text, reload.problems))
             return reload
         self.metrics.loaded(reload.policies, status)
         if reload.restart:
@@ -767,12 +764,8 @@ class Instance(ABC):
             self._log_in_force("Policies unchanged", trigger=trigger)
         return reload
 
-    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
-        """Record an event about this scheduler."""
-        self._tell(kind, reason, action, note)
-
     @abstractmethod
-    def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
+    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about this scheduler."""
 
     # Shutdown.
@@ -872,7 +865,7 @@ class Instance(ABC):
             what = f"{given.kind[1]} {name}: {error}"
             text = "Failed to publish a quota"
             self.log.write(observability.WARNING, text, input=given.name, error=what)
-            self._tell("Warning", "FailedPublish", "Publish", f"input {given.name}: {what}")
+            self.tell("Warning", "FailedPublish", "Publish", f"input {given.name}: {what}")
 
     async def _may_evict(self) -> bool:
         """Return whether pods may be evicted, once no decision is made."""
@@ -906,7 +899,7 @@ class Instance(ABC):
             self.log.write(
                 observability.WARNING, "Failed to poll an input", input=given.name, error=error
             )
-            self._tell("Warning", "FailedPoll", "Poll", f"input {given.name}: {error}")
+            self.tell("Warning", "FailedPoll", "Poll", f"input {given.name}: {error}")
         else:
             families.input_last_success_timestamp_seconds.values[(given.name,)] = self.now() / 1e9
         self._wake()
@@ -938,7 +931,7 @@ class Instance(ABC):
         self.log.write(
             observability.WARNING, "Invalid object of an input", input=problem.input, error=what
         )
-        self._tell("Warning", "InvalidInput", "Read", f"input {problem.input}: {what}")
+        self.tell("Warning", "InvalidInput", "Read", f"input {problem.input}: {what}")
 
     @abstractmethod
     def _definition(self, given: Input) -> Mapping[str, object] | None:
@@ -946,13 +939,18 @@ class Instance(ABC):
 
     def _schema_told(self, given: Input, changes: Sequence[str]) -> None:
         """Tell where the cluster's schema of an input differs from what rules read, or no more."""
+        problems: Sequence[Diagnostic] = ()
+        if changes:
+            what = f"{given.kind} of {given.api_version} in the cluster: {'; '.join(changes)}"
+            problems = self.reloader.store.files.problems_of_schema(given, what)
+        if self.policy_objects is not None:
+            self.policy_objects.noted(given.identity, problems)
         if not changes:
             text = "The schema of an input is again as rules read it"
             self.log.write(observability.INFO, text, input=given.name)
             return
-        what = f"{given.kind} of {given.api_version} in the cluster: {'; '.join(changes)}"
-        self.log.problems(self.reloader.store.files.problems_of_schema(given, what))
-        self._tell("Warning", "InputSchemaChanged", "Read", f"input {given.name}: {what}")
+        self.log.problems(problems)
+        self.tell("Warning", "InputSchemaChanged", "Read", f"input {given.name}: {what}")
 
     def _in_force(self) -> dict[str, object]:
         status = self.reloader.store.status

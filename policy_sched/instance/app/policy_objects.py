@@ -10,26 +10,28 @@ after the other. Counts go on from those that were shown when this process began
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from policy_sched.client.apimachinery import is_gone, timestamp
-from policy_sched.errors import ClusterError
+from policy_sched.errors import ClusterError, Diagnostic
 from policy_sched.framework import tally
 from policy_sched.instance.app.policy_status import (
     ABORTED,
     COUNTS,
+    MOST_PROBLEMS,
     Judgement,
     Rollout,
     counts_of,
     judgements,
+    problem_of,
     status_of,
 )
 from policy_sched.instance.observability import Metrics
 from policy_sched.model import ApiObject
-from policy_sched.profiles.load import Place, PolicyObject
+from policy_sched.profiles.load import Place, PolicyObject, paths_of
 from policy_sched.profiles.reload import PolicyStore, Reload, ReloadResult
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Scheduler
 
@@ -147,6 +149,7 @@ class PolicyObjects:
         self._store = store
         self._staged: tuple[Objects, Mapping[Place, str], Reload] | None = None
         """What was read and is the candidate of a rollout."""
+        self._noted: dict[str, Sequence[Diagnostic]] = {}
         self._base: dict[str, dict[str, int]] = {}
         self._failed: dict[str, tuple[int, int]] = {}
         self._due = True
@@ -170,6 +173,10 @@ class PolicyObjects:
     def loaded(self, objects: Iterable[PolicyObject]) -> None:
         """Note the objects of the set that a scheduler was started with."""
         self._in_force = {given.name: given for given in objects}
+
+    def noted(self, about: str, problems: Sequence[Diagnostic]) -> None:
+        """Show problems that come from the cluster, until others are noted about the same."""
+        self._noted[about], self._due = problems, True
 
     def judge(self, objects: Objects, paths: Mapping[Place, str], reload: Reload) -> None:
         """Judge the objects that a reload read."""
@@ -245,6 +252,12 @@ class PolicyObjects:
         base = self._base.setdefault(name, {key: before[key] - own[key] for key in own})
         counts = {key: base[key] + own[key] for key in own} if counting or not shown else before
         status = status_of(judgement, shown, counts, timestamp(now))
+        given = self._kept[name][1] if name in self._kept else None
+        noted = [p for some in self._noted.values() for p in some if given and p.file == given.file]
+        if given is not None and noted:
+            paths = paths_of((given,), noted)
+            shown_too = [dict(problem_of(problem, paths)) for problem in noted]
+            status["problems"] = [*status["problems"], *shown_too][:MOST_PROBLEMS]
         same = isinstance(shown, dict) and all(shown.get(key) == status[key] for key in status)
         return None if same else status
 

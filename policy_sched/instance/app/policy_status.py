@@ -196,32 +196,30 @@ def status_of(
     judgement: Judgement, shown: Any, counts: Mapping[str, int], now: str
 ) -> dict[str, Any]:
     """Return the status of an object. ``shown``: the one that it has; ``now``: the time."""
-    before = {
-        condition.get("type"): condition
-        for condition in _listed(shown, "conditions")
-        if isinstance(condition, dict)
-    }
-    conditions = []
-    for kind, stated in ((ACCEPTED, judgement.accepted), (IN_FORCE, judgement.in_force)):
-        old = before.get(kind, {})
-        since = old.get("lastTransitionTime") if old.get("status") == stated.status else None
-        conditions.append(
-            {
-                "type": kind,
-                "status": stated.status,
-                "reason": stated.reason,
-                "message": stated.message,
-                "lastTransitionTime": since or now,
-                "observedGeneration": judgement.generation,
-            }
-        )
+    given = ((ACCEPTED, judgement.accepted), (IN_FORCE, judgement.in_force))
     return {
         "observedGeneration": judgement.generation,
-        "conditions": conditions,
+        "conditions": [condition(*one, shown, judgement.generation, now) for one in given],
         "problems": [dict(problem) for problem in judgement.problems],
         "profiles": list(judgement.profiles),
         "hash": judgement.hash,
         "counts": dict(counts),
+    }
+
+
+def condition(
+    kind: str, stated: Statement, shown: Any, generation: int, now: str
+) -> dict[str, Any]:
+    """Return a condition; ``shown``: the status that the object has, whose time may still hold."""
+    conditions = shown.get("conditions") if isinstance(shown, dict) else None
+    for old in conditions if isinstance(conditions, list) else ():
+        if isinstance(old, dict) and (old.get("type"), old.get("status")) == (kind, stated.status):
+            now = old.get("lastTransitionTime") or now
+    return {
+        "type": kind,
+        **msgspec.to_builtins(stated),
+        "lastTransitionTime": now,
+        "observedGeneration": generation,
     }
 
 
@@ -232,8 +230,3 @@ def counts_of(shown: Any) -> dict[str, int]:
         name: counts[name] if isinstance(counts, dict) and type(counts.get(name)) is int else 0
         for name in COUNTS
     }
-
-
-def _listed(value: Any, key: str) -> list[Any]:
-    items = value.get(key) if isinstance(value, dict) else None
-    return items if isinstance(items, list) else []

@@ -23,6 +23,7 @@ from policy_sched.instance.app.policy_status import (
     ACCEPTED,
     MOST_PROBLEMS,
     Statement,
+    condition,
     in_words,
     problem_of,
 )
@@ -30,8 +31,9 @@ from policy_sched.instance.app.rollout_storage import (
     CHANGED,
     Done,
     Record,
+    RolloutStorage,
+    excess,
     packed,
-    read_record,
     unpacked,
 )
 from policy_sched.profiles.load import PolicyObject, paths_of
@@ -58,10 +60,8 @@ class StatusWriter(Protocol):
         """Return an object as it is now. Raises ClusterError."""
 
 
-class StatusStorage:
+class StatusStorage(RolloutStorage):
     """The record of a rollout in the status of its object."""
-
-    most, remedy = MOST_PACKED, "select fewer policies"
 
     def __init__(
         self,
@@ -78,11 +78,12 @@ class StatusStorage:
         """The object as it was read or written last."""
         self._pending: tuple[Record, Done] | None = None
 
-    def size(self, text: str) -> int:
-        """Return how many bytes a record takes there."""
-        return len(packed(json.dumps(read_record(text).sources)))
+    def excess(self, record: Record) -> str:
+        """Return why a record is too large, or nothing."""
+        size = len(packed(json.dumps(record.sources)))
+        return excess(size, MOST_PACKED, "select fewer policies")
 
-    def read(self) -> str | None:
+    def read(self) -> Record | None:
         """Return the record, None if the status has none. Raises StateError."""
         self._own = self._own or self._find()
         state, policies = _record_of(self._own)
@@ -90,13 +91,13 @@ class StatusStorage:
             return None
         try:
             sources = json.loads(unpacked(policies)) if policies else {}
-            return Record(rollout.read_state(state) if state else None, sources).text()
+            return Record(rollout.read_state(state) if state else None, sources)
         except (ValueError, zlib.error, AttributeError) as error:
             raise rollout.StateError(f"status.policies: {error}") from None
 
-    def write(self, text: str, done: Done) -> None:
+    def write(self, record: Record, done: Done) -> None:
         """Have the record written soon."""
-        self._pending = read_record(text), done
+        self._pending = record, done
 
     async def flush(self) -> None:
         """Write what is to be written."""
@@ -285,17 +286,7 @@ def _with_judgement(
     shown: dict[str, Any], stated: Statement, problems: list[Any], generation: int, now: str
 ) -> dict[str, Any]:
     """Return a status with what is to be said of its object."""
-    conditions = shown.get("conditions", [])
-    before: dict[str, Any] = next((one for one in conditions if one["type"] == ACCEPTED), {})
-    same = before.get("status") == stated.status
-    accepted = {
-        "type": ACCEPTED,
-        "status": stated.status,
-        "reason": stated.reason,
-        "message": stated.message,
-        "lastTransitionTime": before.get("lastTransitionTime") if same else now,
-        "observedGeneration": generation,
-    }
-    others = [one for one in conditions if one["type"] != ACCEPTED]
+    accepted = condition(ACCEPTED, stated, shown, generation, now)
+    others = [one for one in shown.get("conditions", ()) if one["type"] != ACCEPTED]
     said = {"observedGeneration": generation, "conditions": [accepted, *others]}
     return {**shown, **said, "problems": problems}

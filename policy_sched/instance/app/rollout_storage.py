@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from policy_sched.errors import ClusterError
-from policy_sched.rollout import Action, State, read_state
+from policy_sched.rollout import Action, State, StateError, read_state
 from policy_sched.source import write_file
 
 MOST: Final = 64 * 1024 * 1024
@@ -46,98 +46,75 @@ class _Held(msgspec.Struct):
 
 
 def read_record(text: str) -> Record:
-    """Return a record. Raises StateError or msgspec.DecodeError with the reason."""
-    held = msgspec.json.decode(text, type=_Held)
+    """Return a record. Raises StateError with the reason."""
+    try:
+        held = msgspec.json.decode(text, type=_Held)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise StateError(f"the record cannot be read: {error}") from None
     return Record(None if held.state is None else read_state(held.state), held.sources)
 
 
-class RolloutStorage(Protocol):
-    """Keeps one record."""
+class RolloutStorage:
+    """Keeps one record; this one for as long as the process lives."""
 
-    @property
-    def most(self) -> int:
-        """How many bytes it takes."""
+    def __init__(self) -> None:
+        self._record: Record | None = None
 
-    @property
-    def remedy(self) -> str:
-        """What helps where a record is larger."""
+    def excess(self, record: Record) -> str:  # noqa: ARG002 - for those with less room
+        """Return why a record is too large, and what helps, or nothing."""
+        return ""
 
-    def size(self, text: str) -> int:
-        """Return how many bytes a record takes there."""
+    def read(self) -> Record | None:
+        """Return the record, None if there is none. Raises ClusterError or StateError."""
+        return self._record
 
-    def read(self) -> str | None:
-        """Return the record, None if there is none. Raises ClusterError."""
-
-    def write(self, text: str, done: Done) -> None:
+    def write(self, record: Record, done: Done) -> None:
         """Write the record, now or later; ``done`` is called in either case."""
+        self._record = record
+        done("")
 
-    def requested(self, state: State) -> Action | None:
+    def requested(self, state: State) -> Action | None:  # noqa: ARG002 - for objects
         """Return what is asked of the candidate where the record is kept."""
-
-
-class _Unasked:
-    """A storage without requests."""
-
-    remedy = "use --rollout-state"
-
-    def requested(self, state: State) -> Action | None:  # noqa: ARG002 - of the protocol
-        """Return nothing."""
         return None
 
 
-class MemoryStorage(_Unasked):
-    """Forgets the record with the process."""
-
-    most = MOST
-
-    def __init__(self) -> None:
-        self._record: str | None = None
-
-    def size(self, text: str) -> int:
-        """Return how many bytes a record takes there."""
-        return len(text)
-
-    def read(self) -> str | None:
-        """Return the record."""
-        return self._record
-
-    def write(self, text: str, done: Done) -> None:
-        """Keep the record."""
-        self._record = text
-        done("")
+def excess(size: int, most: int, remedy: str) -> str:
+    """Return why so many bytes are too many, or nothing."""
+    what = f"the policies in force take {size} bytes there, the limit is {most}; {remedy}"
+    return what if size > most else ""
 
 
-class FileStorage(_Unasked):
+class FileStorage(RolloutStorage):
     """A file; it is replaced as a whole."""
-
-    most = MOST
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._last: str | None = None
 
-    def size(self, text: str) -> int:
-        """Return how many bytes a record takes there."""
-        return len(text.encode())
-
-    def read(self) -> str | None:
-        """Return the record, None if there is no file. Raises ClusterError."""
+    def _text(self) -> str | None:
+        """Return what the file holds, None if there is none. Raises ClusterError."""
         try:
             if self._path.stat().st_size > MOST:
                 raise ClusterError(f"{self._path}: more than {MOST} bytes")
-            self._last = self._path.read_text(encoding="utf-8")
+            return self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            self._last = None
+            return None
         except (OSError, UnicodeError) as error:
             raise ClusterError(f"{self._path}: {error}") from None
-        return self._last
 
-    def write(self, text: str, done: Done) -> None:
+    def read(self) -> Record | None:
+        """Return the record. Raises ClusterError or StateError."""
+        self._last = self._text()
+        return None if self._last is None else read_record(self._last)
+
+    def write(self, record: Record, done: Done) -> None:
         """Replace the file if it is still what was read or written last."""
-        last = self._last
+        text = record.text()
+        if why := excess(len(text), MOST, "select fewer policies"):
+            done(why)
+            return
         try:
-            if self.read() != last:
-                self._last = last
+            if self._text() != self._last:
                 done(CHANGED)
                 return
             write_file(self._path, text.encode(), private=True)
@@ -158,31 +135,30 @@ class AnnotatedLease(Protocol):
         """Write an annotation with the next renewal."""
 
 
-class LeaseStorage(_Unasked):
+class LeaseStorage(RolloutStorage):
     """An annotation of the lease, packed; only the holder of the lease writes it."""
-
-    most = MOST_PACKED
 
     def __init__(self, lease: AnnotatedLease) -> None:
         self._lease = lease
 
-    def size(self, text: str) -> int:
-        """Return how many bytes a record takes there."""
-        return len(packed(text))
+    def excess(self, record: Record) -> str:
+        """Return why a record is too large, or nothing."""
+        return excess(len(packed(record.text())), MOST_PACKED, "use --rollout-state")
 
-    def read(self) -> str | None:
-        """Return the record, None if there is none. Raises ClusterError."""
+    def read(self) -> Record | None:
+        """Return the record. Raises ClusterError or StateError."""
         held = self._lease.annotation(ANNOTATION)
         if not held:
             return None
         try:
-            return unpacked(held)
+            text = unpacked(held)
         except (ValueError, zlib.error) as error:
             raise ClusterError(f"annotation {ANNOTATION} of the lease: {error}") from None
+        return read_record(text)
 
-    def write(self, text: str, done: Done) -> None:
+    def write(self, record: Record, done: Done) -> None:
         """Write the record with the next renewal of the lease."""
-        self._lease.annotate(ANNOTATION, packed(text), done)
+        self._lease.annotate(ANNOTATION, packed(record.text()), done)
 
 
 def packed(text: str) -> str:

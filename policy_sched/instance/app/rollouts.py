@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from policy_sched import rollout
@@ -31,7 +30,7 @@ from policy_sched.instance.app.audit import (
     is_made_again,
     result_of,
 )
-from policy_sched.instance.app.rollout_storage import CHANGED, Record, RolloutStorage, read_record
+from policy_sched.instance.app.rollout_storage import CHANGED, Record, RolloutStorage
 from policy_sched.profiles.reload import Compilation, Reload, ReloadResult
 from policy_sched.queue import SECOND
 from policy_sched.rollout import Phase, StateError
@@ -233,7 +232,7 @@ class Rollouts:
             self._warn("Failed to read the state of the rollout; no pod is decided", str(error))
             self._due = self._instance.now() + EVERY
             return
-        except (StateError, msgspec.DecodeError, ValueError) as error:
+        except StateError as error:
             self._warn("The state of the rollout is refused; the files are in force", str(error))
             record = None
         store = self._instance.reloader.store
@@ -248,20 +247,18 @@ class Rollouts:
         self.settled = self._reconcile_due = True
 
     def _read(self, storage: RolloutStorage) -> Record | None:
-        """Return the record that counts. Raises ClusterError, StateError or ValueError.
+        """Return the record that counts. Raises ClusterError or StateError.
 
         Where an object has none, or there is no Rollout, that is one of an object that was deleted:
         what it would have brought stays out of force as long as it is what there is.
         """
         loaded = self._instance.reloader.store.loaded
-        text = storage.read()
-        record = None if text is None else read_record(text)
+        record = storage.read()
         if loaded.rollout is not None and (record is not None or not self._given_uid):
             return record
         if self._given_uid:
             own = self._open("")
-            text = None if own is None else own.read()
-            record = None if text is None else read_record(text)
+            record = None if own is None else own.read()
         state = None if record is None else record.state
         if state is None or state.plan or state.candidate != loaded.content_hash:
             return None
@@ -350,7 +347,7 @@ class Rollouts:
         """Drop the record of an object that was deleted: another one has one of its own."""
         own = self._open("")
         if own is not None and own.read() is not None:
-            own.write(Record(None, {}).text(), lambda _: None)
+            own.write(Record(None, {}), lambda _: None)
         self._outlived = False
 
     def _last_plan(self) -> rollout.Plan | None:
@@ -396,9 +393,9 @@ class Rollouts:
             return
         storage = self._storage
         assert storage is not None, "the record was read"
-        text = Record(state, sources).text()
-        if (size := storage.size(text)) > storage.most:
-            self._refuse_size(size, storage)
+        record = Record(state, sources)
+        if why := storage.excess(record):
+            self._refuse_excess(why)
             self._recorded = sources
             return
         self._writing = True
@@ -419,7 +416,7 @@ class Rollouts:
             else:
                 self._reconcile_due = True
 
-        storage.write(text, done)
+        storage.write(record, done)
 
     def _sources(self, effects: tuple[rollout.Effect, ...]) -> dict[str, str]:
         """Return the texts of the set that is in force once the effects are done."""
@@ -428,15 +425,13 @@ class Rollouts:
         force = store.staged if promoted and store.staged is not None else store.current
         return dict(force.sources)
 
-    def _refuse_size(self, size: int, storage: RolloutStorage) -> None:
-        text = "The rollout is refused: its state would be lost with the leader"
+    def _refuse_excess(self, why: str) -> None:
         if self.plan is None:
-            text = "A process that starts again puts in force what the objects say"
-        what = f"the policies in force take {size} bytes there, the limit is {storage.most}"
-        self._warn(text, f"{what}; {storage.remedy}")
-        if self.plan is not None:
-            self.state = None
-            self._instance.drop_candidate()
+            self._warn("A process that starts again puts in force what the objects say", why)
+            return
+        self._warn("The rollout is refused: its state would be lost with the leader", why)
+        self.state = None
+        self._instance.drop_candidate()
 
     # Effects.
 

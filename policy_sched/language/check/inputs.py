@@ -214,6 +214,8 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
         return _of_annotation(given, _Types(given, stated), _schema_of(stated))
     if given.schema is None:
         shape = stdlib.kinds_of_inputs().get((given.api_version, given.kind))
+        if shape is None and given.kind and given.fields:
+            return _by_schema(given, _schema_of([path for path, _ in given.fields]), add)
         if shape is None:
             add([_no_schema(given)], given.name)
             return None

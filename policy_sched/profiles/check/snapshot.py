@@ -109,7 +109,7 @@ def _of_schemas(policy: CheckedPolicy, snapshot: Snapshot) -> Iterator[Diagnosti
             source = next(entry.source for entry in policy.inputs if entry.name == given.name)
             place = source.schema or source.name
             what = f"{given.kind} of {given.api_version} in the cluster: {'; '.join(changes)}"
-            hint = schema_hint(given, place.text)
+            hint = schema_hint(given, source.schema.text if source.schema else "")
             said = Problem(0, len(place.text), SCHEMA_DIFFERS, what, hint)
             yield diagnostic(said, place, f"policy {policy.name}")
 

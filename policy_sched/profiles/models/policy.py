@@ -290,7 +290,8 @@ class Input(Document):
     optional: bool = False
     """Whether the scheduler starts where the cluster has no such kind."""
     fields: dict[str, str] = Field(default_factory=dict)
-    """Types of fields, by path, whose types the schema does not state."""
+    """Types of fields, by path, whose types the schema does not state; without one, of all that
+    rules read."""
     most: Annotated[int, Field(ge=0, le=10_000)] = 0
     """How many objects there may be where a rule reads them all."""
     poll: Duration | None = None

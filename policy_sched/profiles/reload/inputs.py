@@ -165,7 +165,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
             for number, declared in enumerate(policy.model.spec.inputs):
                 same = (declared.api_version, declared.kind) == given.object_kind
                 if same and declared.name == given.name:
-                    path: models.Path = ("spec", "inputs", number, "schema")
+                    stated = "schema" if declared.schema_file else "fields"
+                    path: models.Path = ("spec", "inputs", number, stated)
                     hint = schema_hint(given, declared.schema_file)
                     problem = models.ModelProblem(path, SCHEMA_DIFFERS, message, hint)
                     problems += policy.place.diagnostics([problem])

@@ -35,6 +35,7 @@ from policy_sched.testing import FakeClock
 from tests.profiles.policy_texts import write
 from tests.profiles.reload.test_objects import FILTER, WRONG
 
+from . import test_inputs
 from .test_cluster_instance import CLOCKS, PATIENT, WATCHING, World, acted, node, pod, until
 
 Plain = dict[str, Any]
@@ -213,6 +214,31 @@ def test_what_a_policy_did_is_counted() -> None:
             await until(lambda: ("q", "FailedScheduling") in world.events())
             instance.policy_objects._counted_at = 0
             await until(lambda: status(world, "mine")["counts"]["errors"] >= 1)
+
+    acted(play)
+
+
+def test_ps804_a_schema_that_changes_in_the_cluster_is_in_the_status() -> None:
+    """An object states types in `fields`; it decides as before until it is mended."""
+    quotas = {"name": "quota", "apiVersion": "example.com/v1", "kind": "Quota", "optional": True}
+    reads = policy(
+        "mine",
+        inputs=[{**quotas, "fields": {"spec.most": "int"}}],
+        filter=[{"expression": "inputs.quota[?'x'].spec.most.orValue(1) > 0"}],
+    )
+
+    async def play(world: World) -> None:
+        served(world, reads, test_inputs.definition())
+        async with world.served(), scheduler(world):
+            await until(lambda: conditions(world, "mine") == IN_FORCE)
+            assert status(world, "mine")["problems"] == []
+            world.apply(test_inputs.definition(test_inputs.TEXT))
+            (problem,) = await until(lambda: status(world, "mine")["problems"])
+            assert (problem["code"], problem["path"]) == ("PS804", "spec.inputs[0].fields")
+            assert problem["message"] == test_inputs.CHANGED
+            assert conditions(world, "mine") == IN_FORCE
+            world.apply(test_inputs.definition())
+            await until(lambda: status(world, "mine")["problems"] == [])
 
     acted(play)
 

@@ -15,8 +15,9 @@ from policy_sched.instance.app.rollout_storage import (
     CHANGED,
     FileStorage,
     LeaseStorage,
-    MemoryStorage,
     Record,
+    RolloutStorage,
+    excess,
     read_record,
 )
 from policy_sched.model import PodInfo
@@ -192,12 +193,13 @@ def test_of_two_schedulers_one_is_refused(tmp_path: Path) -> None:
     one, other = FileStorage(path), FileStorage(path)
     said: list[str] = []
     assert (one.read(), other.read()) == (None, None)
-    one.write("a", said.append)
-    other.write("b", said.append)
-    assert other.read() == "a"
-    other.write("b", said.append)
+    first, second = Record(None, {"/a": "a"}), Record(None, {"/a": "b"})
+    one.write(first, said.append)
+    other.write(second, said.append)
+    assert other.read() == first
+    other.write(second, said.append)
     assert said == ["", CHANGED, ""]
-    assert one.read() == "b"
+    assert one.read() == second
 
 
 def test_requests_promote_and_abort(world: World) -> None:
@@ -267,20 +269,23 @@ def test_a_lease_has_the_record_packed() -> None:
     lease, said = Annotated(), list[str]()
     storage = LeaseStorage(lease)
     assert storage.read() is None
-    text = Record(None, {"/policy.yaml": "a: b\n" * 10_000}).text()
-    assert storage.size(text) < len(text) / 50
-    storage.write(text, said.append)
-    assert (storage.read(), said) == (text, [""])
+    record = Record(None, {"/policy.yaml": "a: b\n" * 10_000})
+    assert storage.excess(record) == ""
+    storage.write(record, said.append)
+    assert (storage.read(), said) == (record, [""])
+    assert len(lease.annotations[ANNOTATION]) < len(record.text()) / 50
     for wrong in ("%%", "YWJj"):
         lease.annotations[ANNOTATION] = wrong
         with pytest.raises(ClusterError, match=r"annotation policysched\.dev/rollout of the lease"):
             storage.read()
 
 
-class Full(MemoryStorage):
+class Full(RolloutStorage):
     """A storage with too little room."""
 
-    most = 100
+    def excess(self, record: Record) -> str:
+        """Return why a record is too large."""
+        return excess(len(record.text()), 100, "use --rollout-state")
 
 
 def test_a_set_that_is_too_large_to_be_kept_is_not_rolled_out(world: World) -> None:
