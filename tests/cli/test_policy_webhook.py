@@ -6,6 +6,7 @@ Both are clients of a process that runs as an operator starts it, with TLS.
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import re
@@ -16,12 +17,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from policy_sched.cli.main import run
 from policy_sched.instance.http.listener import self_signed
 from tests.instance.app.test_policy_objects import policy
 from tests.profiles.reload.test_objects import FILTER, WRONG
@@ -60,9 +63,9 @@ class Cluster:
 
 def printed(*words: str) -> list[Plain]:
     """Return the objects that `manifests` prints."""
-    command = [sys.executable, "-m", "policy_sched", "manifests", *words, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, check=True, cwd=ROOT)
-    items: list[Plain] = json.loads(done.stdout)["items"]
+    with redirect_stdout(io.StringIO()) as out:
+        assert run(["manifests", *words, "-o", "json"]) == 0
+    items: list[Plain] = json.loads(out.getvalue())["items"]
     return items
 
 

@@ -415,10 +415,14 @@ class Instance(ABC):
             files = replace(files, rollouts=self.rollout_objects.given())
         return files
 
-    def judge_objects(self, compiled: Compilation, reload: Reload) -> None:
-        """Judge the objects that a reload read."""
+    def judge_objects(
+        self, compiled: Compilation, reload: Reload, restored: Mapping[str, str] | None = None
+    ) -> None:
+        """Judge the objects that a reload read; ``restored``: texts that are in force again."""
         store = self.reloader.store
         if self.policy_objects is not None:
+            if restored is not None:
+                self.policy_objects.restored(restored)
             self.policy_objects.judge(store.files.objects, compiled.paths, reload)
         if self.rollout_objects is not None:
             self.rollout_objects.judge(store.files.rollouts, store.loaded.rollout)

@@ -112,6 +112,12 @@ class PolicyCounts:
         }
 
 
+def _said(raw: bytes) -> tuple[Any, Any]:
+    """Return what decides of an object."""
+    data = msgspec.json.decode(raw)
+    return data["spec"], data["metadata"].get("annotations")
+
+
 def _add(counts: dict[str, int], name: str, count: int) -> None:
     counts[name] = counts.get(name, 0) + count
 
@@ -173,6 +179,20 @@ class PolicyObjects:
     def loaded(self, objects: Iterable[PolicyObject]) -> None:
         """Note the objects of the set that a scheduler was started with."""
         self._in_force = {given.name: given for given in objects}
+
+    def restored(self, texts: Mapping[str, str]) -> None:
+        """Note the objects of a set that is in force again, by their texts."""
+        now = {given.file: given for given in self.given()}
+        before = []
+        for file, text in texts.items():
+            if file.startswith("/"):  # no object
+                continue
+            name, raw = file.rpartition("/")[2], text.encode()
+            given = now.get(file)
+            if given is None or _said(given.raw) != _said(raw):
+                given = PolicyObject(name, raw)
+            before.append(given)
+        self.loaded(before)
 
     def noted(self, about: str, problems: Sequence[Diagnostic]) -> None:
         """Show problems that come from the cluster, until others are noted about the same."""

@@ -13,7 +13,7 @@ files the candidate again. Until that is done it decides no pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -60,6 +60,11 @@ class RolledOut(Protocol):
 
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate or stage compiled policies."""
+
+    def judge_objects(
+        self, compiled: Compilation, reload: Reload, restored: Mapping[str, str]
+    ) -> None:
+        """Judge the objects beside texts that are in force again."""
 
     def promote_candidate(self, trigger: str) -> Reload:
         """Put the candidate in force."""
@@ -279,11 +284,11 @@ class Rollouts:
         self._restoring = True
         try:
             instance.reload(before, TRIGGER)
-            if loaded.rollout is not None:
-                instance.reload(loaded, TRIGGER)
+            reload = instance.reload(loaded, TRIGGER)
             store.loaded = loaded
         finally:
             self._restoring = False
+        instance.judge_objects(loaded, reload, record.sources)
         return True
 
     def _reconcile(self, now: int) -> None:

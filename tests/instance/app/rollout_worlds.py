@@ -22,6 +22,7 @@ from policy_sched.profiles.reload import PolicyFiles, first_compilation
 from policy_sched.testing import FakeClock
 from tests.embedded.world import node, pod
 
+ROLLOUTS = ("policysched.dev", "Rollout")
 NODES = ("a", "b", "c")
 POLICY_TEXT = """\
 apiVersion: policysched.dev/v1alpha1
@@ -190,17 +191,21 @@ class ObjectProcess(EmbeddedInstance):
     """
 
     def __init__(
-        self, home: EmbeddedCluster, now: Callable[[], int], write: Callable[[Any], None]
+        self,
+        home: EmbeddedCluster,
+        now: Callable[[], int],
+        write: Callable[[Any], None],
+        files: dict[str, Any],
     ) -> None:
         self.home, self.leading = home, True
         self.stale: dict[Kind, list[CustomRecord]] = {}
         self.written: list[rollout.State] = []
         """The states that were written."""
         given = [tuple(map(policy_object, self.mirror(kind))) for kind in (POLICY, ROLLOUT)]
-        files = PolicyFiles(objects=given[0], rollouts=given[1], keeps_texts=True)
-        super().__init__(Sources(first_compilation(files)[0], controllers=False), now, write)
+        known = PolicyFiles(objects=given[0], rollouts=given[1], keeps_texts=True, **files)
+        super().__init__(Sources(first_compilation(known)[0], controllers=False), now, write)
         self.follow_policies("")
-        self.known = self.files()
+        self.known: PolicyFiles | None = None
 
     @property
     def leads(self) -> bool:
@@ -259,6 +264,7 @@ class ObjectWorld(World):
     def place(self) -> None:
         """Make the cluster that has the objects."""
         self.written: list[rollout.State] = []
+        self.files: dict[str, Any] = {}
         self.home = EmbeddedCluster.open(None, self.clock, controllers=False)
         for own in CUSTOM_RESOURCES:
             self.home.apply(definition_of(own))
@@ -273,16 +279,37 @@ class ObjectWorld(World):
         if text is not None:
             self.home.apply(yaml.safe_load(text))
         elif self.has_rollout:
-            self.home.store.delete(Key(("policysched.dev", "Rollout"), "", "careful"))
+            self.home.store.delete(Key(ROLLOUTS, "", "careful"))
 
     @property
     def has_rollout(self) -> bool:
         """Whether changes are rolled out."""
         return bool(records_of(self.home, ROLLOUT, ""))
 
+    def status(self, name: str = "careful") -> dict[str, Any]:
+        """Return the status of a rollout as a client sees it."""
+        shown: dict[str, Any] = self.home.store.get(ROLLOUTS, "", name).data.get("status", {})
+        return shown
+
+    def accepted(self, name: str = "careful") -> str:
+        """Return the reason of the condition Accepted of a rollout."""
+        conditions = {one["type"]: one["reason"] for one in self.status(name)["conditions"]}
+        return str(conditions["Accepted"])
+
+    def in_force(self) -> tuple[str, str]:
+        """Return status and reason of the condition InForce of the policy."""
+        stored = self.home.store.get(("policysched.dev", "Policy"), "", "only").data
+        (shown,) = [one for one in stored["status"]["conditions"] if one["type"] == "InForce"]
+        return shown["status"], shown["reason"]
+
+    def annotate(self, annotations: dict[str, str]) -> None:
+        """Ask for something as `policy-sched rollout` does."""
+        patch = {"metadata": {"annotations": annotations}}
+        self.home.store.patch(Key(ROLLOUTS, "", "careful"), patch)
+
     def process(self) -> ObjectProcess:
         """Return a process that has read what there is."""
-        instance = ObjectProcess(self.home, self.clock, self.lines.append)
+        instance = ObjectProcess(self.home, self.clock, self.lines.append, self.files)
         instance.written = self.written
         assert instance.policy_objects is not None
         instance.policy_objects.sleep = _at_once

@@ -288,9 +288,9 @@ def test_an_embedded_cluster_reads_the_policies_among_its_manifests(tmp_path: Pa
         instance.close()
 
 
-def test_a_thousand_objects_are_told_one_after_the_other_and_each_once() -> None:
+def test_many_objects_are_told_one_after_the_other_and_each_once() -> None:
     """One change of one object is one write; nothing is written that is shown already."""
-    records = [record(f"p{i}", FILTER) for i in range(1000)]
+    records = [record(f"p{i}", FILTER) for i in range(200)]
     written: list[str] = []
 
     async def write_status(name: str, status: Plain) -> None:
@@ -313,7 +313,7 @@ def test_a_thousand_objects_are_told_one_after_the_other_and_each_once() -> None
 
     judge()
     asyncio.run(objects.publish())
-    assert written == [f"p{i}" for i in range(1000)]
+    assert written == [f"p{i}" for i in range(200)]
     for turn in range(3):  # another kind of problem each time
         written.clear()
         wrong = [{"expression": f"node.x{turn} == {'1' * turn}"}]

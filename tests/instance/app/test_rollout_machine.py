@@ -6,6 +6,7 @@ One machine, over files and over objects of a cluster.
 from __future__ import annotations
 
 import itertools
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,6 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy_sched import rollout
-from policy_sched.client.apimachinery import Key
 from policy_sched.instance.app import EmbeddedInstance
 from policy_sched.rollout import Phase
 from policy_sched.scheduler import Attempt, Decision
@@ -35,7 +35,6 @@ spec:
   abortWhen: [{expression: candidate.unschedulable > 0.9, message: no node, decisions: 4}]
 """
 WRONG = STEPS.replace("candidate.unschedulable", "candidate.unscheduled")
-KEY = Key(("policysched.dev", "Rollout"), "", "careful")
 
 
 def watch(instance: EmbeddedInstance) -> None:
@@ -238,6 +237,14 @@ class RollingObjects(Rolling):
     world: ObjectWorld
     make = ObjectWorld
 
+    @rule(seconds=st.integers(1, 6), pods=st.integers(0, 2))
+    def go_on(self, seconds: int, pods: int) -> None:
+        """Decide pods as time passes; the status of the policy says whether it is in force."""
+        super().go_on(seconds, pods)
+        (text,) = self.world.instance.reloader.store.current.sources.values()
+        decides = json.loads(text)["spec"]["filter"][0]["expression"] == self.rule
+        assert self.world.in_force()[0] == str(decides)
+
     @precondition(lambda self: self.progressing)
     @rule(action=st.sampled_from(("promote", "abort")), other=st.booleans())
     def annotate(self, action: rollout.Action, other: bool) -> None:
@@ -245,8 +252,7 @@ class RollingObjects(Rolling):
         if not self.world.has_rollout:
             return
         candidate = "another" if other else f"{self.world.rolled.candidate}/{self.world.clock()}"
-        annotations = {rollout.ANNOTATIONS[action]: candidate}
-        self.world.home.store.patch(KEY, {"metadata": {"annotations": annotations}})
+        self.world.annotate({rollout.ANNOTATIONS[action]: candidate})
         self.world.run(2)
         if not other:
             wanted = {"promote": Phase.PROMOTED, "abort": Phase.ABORTED}[action]

@@ -20,7 +20,8 @@ from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
 from policy_sched.profiles.models import CUSTOM_RESOURCES, definition_of
 from policy_sched.profiles.models.rollout_status import RolloutStatus
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.rollout import report_of_object
+from policy_sched.rollout import Phase, report_of_object
+from tests.instance.app.rollout_worlds import ROLLOUT_TEXT, ObjectProcess, ObjectWorld
 from tests.profiles.policy_texts import write
 
 from .test_cluster_instance import World, acted, node, pod, until
@@ -29,7 +30,6 @@ from .test_policy_objects import IN_FORCE, Plain, conditions, policy, scheduler
 KEY = ("policysched.dev", "Rollout")
 ANYWHERE = [{"expression": "true"}]
 ONLY_B = [{"expression": "node.name == 'b'", "message": "not b"}]
-NOWHERE = [{"expression": "false", "message": "nowhere"}]
 AUDIT = {"audit": {"decisions": 2, "for": "1s"}}
 CANARY = {"canary": {"percent": 50, "by": "Pod", "for": "1s"}}
 LONG = {"audit": {"decisions": 1, "for": "10h"}}
@@ -102,6 +102,13 @@ def test_a_changed_object_passes_its_steps_and_is_promoted() -> None:
     """Audit, canary, promoted; the status is what `rollout status` shows at each."""
 
     async def play(world: World) -> None:
+        asked: set[tuple[str, str]] = set()
+
+        async def note(method: str, path: str) -> None:
+            if "rollouts" in path:
+                asked.add((method, path.removeprefix("/apis/policysched.dev/v1alpha1/")))
+
+        world.before = note
         served(world, policy("mine", filter=ANYWHERE), rolled("careful", AUDIT, CANARY))
         async with world.served(), scheduler(world, keeps_texts=True) as instance:
             before = await begun(world, instance)
@@ -122,51 +129,8 @@ def test_a_changed_object_passes_its_steps_and_is_promoted() -> None:
             world.apply(pod("last"))
             await until(lambda: "last" in world.bound())
             assert world.bound()["last"] == "b"
-
-    acted(play)
-
-
-def test_a_rule_aborts_it() -> None:
-    """The stable set stays, and the figures are in the status."""
-
-    async def play(world: World) -> None:
-        rule = {"expression": "candidate.unschedulable > stable.unschedulable"}
-        careful = rolled("careful", LONG, abortWhen=[rule])
-        served(world, policy("mine", filter=ANYWHERE), careful)
-        async with world.served(), scheduler(world, keeps_texts=True) as instance:
-            before = await begun(world, instance, NOWHERE)
-            await flowing(world, "Aborted")
-            assert status(world)["state"]["figures"]["candidate.unschedulable"] == 1.0
-            await until(lambda: conditions(world, "mine")[3:] == ("RolloutAborted",))
-            assert in_force(instance) == before
-
-    acted(play)
-
-
-def test_an_annotation_is_a_request_and_is_done_once() -> None:
-    """For the candidate that it names; the same candidate, tried again, is not aborted again."""
-
-    async def play(world: World) -> None:
-        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
-        async with world.served(), scheduler(world, keeps_texts=True) as instance:
-            before = await begun(world, instance)
-            annotated(world, PROMOTE, "another")
-            candidate = status(world)["candidate"]
-            annotated(world, ABORT, candidate)
-            await until(lambda: at(world, "Aborted"))
-            assert status(world)["message"] == f"aborted in step 1 by annotation {ABORT}"
-            assert status(world)["answered"] == {"abort": candidate, "promote": "another"}
-            assert in_force(instance) == before
-            world.apply(policy("mine", filter=NOWHERE))
-            await until(lambda: at(world, "Progressing"))
-            world.apply(policy("mine", filter=ONLY_B))
-            await until(lambda: status(world)["candidate"] == candidate)
-            for _ in range(3):
-                await asyncio.sleep(0.5)
-                assert at(world, "Progressing")
-            annotated(world, PROMOTE, f"{candidate}/2")
-            await until(lambda: at(world, "Promoted"))
-            await until(lambda: in_force(instance) == candidate)
+        got = {("GET", "rollouts"), ("PUT", "rollouts/careful/status")}
+        assert got <= asked <= got | {("GET", "rollouts/careful")}, "what its account may"
 
     acted(play)
 
@@ -191,142 +155,6 @@ def test_a_restart_and_another_leader_go_on_from_the_status() -> None:
                     annotated(world, PROMOTE, status(world)["candidate"])
                     await until(lambda: at(world, "Promoted"))
                     await until(lambda: in_force(two) == status(world)["candidate"])
-
-    acted(play)
-
-
-def test_a_stale_leader_writes_nothing_and_nothing_follows() -> None:
-    """Another one has written meanwhile: the write is refused, and the state is read again."""
-
-    async def play(world: World) -> None:
-        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
-        async with world.served(), scheduler(world, keeps_texts=True) as instance:
-            before = await begun(world, instance)
-            rollouts, objects = instance.rollouts, instance.rollout_objects
-            assert rollouts is not None
-            assert objects is not None
-            stored = world.cluster.store.get(KEY, "", "careful").data
-            mirror, stale = objects.records, list(objects.records() or ())
-            objects.records = lambda: stale
-            other = {**stored["status"]["state"], "phase": "Aborted", "message": "by another"}
-            shown = {**stored["status"], "phase": "Aborted", "state": other}
-            world.cluster.store.update({**stored, "status": shown}, "status")
-            assert rollouts.request("promote", "", "stale") == ""
-            instance.woken()
-            text = "it was changed by another scheduler meanwhile"
-            await until(lambda: any(line.get("error") == text for line in world.records))
-            objects.records = mirror
-            await until(lambda: rollouts.settled and rollouts.state and not rollouts.progressing)
-            assert rollouts.state is not None
-            assert rollouts.state.message == "by another"
-            assert status(world)["message"] != "promoted in step 1 by stale"
-            await until(lambda: instance.reloader.store.staged is None)
-            assert in_force(instance) == before
-
-    acted(play)
-
-
-def test_two_schedulers_without_an_election_promote_once() -> None:
-    """Of two that believe to lead, one writes; both end with the same set."""
-
-    async def play(world: World) -> None:
-        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
-        async with (
-            world.served(),
-            scheduler(world, keeps_texts=True) as one,
-            scheduler(world, keeps_texts=True) as two,
-        ):
-            before = await begun(world, one)
-            assert in_force(two) == before
-            candidate = status(world)["candidate"]
-            annotated(world, PROMOTE, candidate)
-            await until(lambda: at(world, "Promoted"))
-            await until(lambda: in_force(one) == in_force(two) == candidate)
-
-    acted(play)
-
-
-def test_a_rollout_that_is_deleted_leaves_the_stable_set_in_force() -> None:
-    """It is told; the next change is in force at once, and a new Rollout begins anew."""
-
-    async def play(world: World) -> None:
-        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
-        async with world.served(), scheduler(world, keeps_texts=True) as instance:
-            before = await begun(world, instance)
-            world.cluster.store.delete(Key(KEY, "", "careful"))
-            told = "the Rollout was deleted before its candidate was promoted"
-            await until(lambda: any(line.get("detail") == told for line in world.records))
-            await until(lambda: conditions(world, "mine")[3:] == ("RolloutAborted",))
-            world.apply(policy("broken", filter=[{"expression": "nothing"}]))
-            await until(lambda: conditions(world, "broken"))
-            world.cluster.store.delete(Key(("policysched.dev", "Policy"), "", "broken"))
-            await asyncio.sleep(0.5)
-            assert in_force(instance) == before
-            world.apply(rolled("careful", LONG))
-            await until(lambda: at(world, "Progressing"))
-            assert in_force(instance) == before
-            world.cluster.store.delete(Key(KEY, "", "careful"))
-            world.apply(policy("mine", filter=NOWHERE))
-            await until(lambda: conditions(world, "mine") == IN_FORCE)
-            assert in_force(instance) != before
-
-    acted(play)
-
-
-def test_a_broken_rollout_holds_changes_back_and_says_where_it_is_wrong() -> None:
-    """Also at a start; mended, it rolls out what has waited, and it can always be aborted."""
-
-    async def play(world: World) -> None:
-        wrong = rolled("careful", LONG, abortWhen=[{"expression": "candidate.erors > 0"}])
-        served(world, policy("mine", filter=ANYWHERE), wrong)
-        async with world.served(), scheduler(world, keeps_texts=True) as instance:
-            await until(lambda: accepted(world) == "PS102")
-            (problem,) = status(world)["problems"]
-            assert problem["path"] == "spec.abortWhen[0].expression"
-            await until(lambda: conditions(world, "mine") == IN_FORCE)
-            before = in_force(instance)
-            world.apply(policy("mine", filter=ONLY_B))
-            await until(lambda: conditions(world, "mine")[3:] == ("RollingOut",))
-            assert in_force(instance) == before
-            world.apply(rolled("careful", LONG))
-            await until(lambda: at(world, "Progressing") and accepted(world) == "Accepted")
-            assert status(world)["problems"] == []
-            assert in_force(instance) == before
-            state = status(world)["state"]["began"]
-            world.apply(wrong)
-            await until(lambda: accepted(world) == "PS102")
-            assert (status(world)["phase"], status(world)["state"]["began"]) == (
-                "Progressing",
-                state,
-            )
-        async with world.served(), scheduler(world, keeps_texts=True) as instance:
-            await until(lambda: instance.rolled_out and in_force(instance) == before)
-            annotated(world, ABORT, status(world)["candidate"])
-            await until(lambda: at(world, "Aborted"))
-            assert in_force(instance) == before
-
-    acted(play)
-
-
-def test_one_rollout_counts(tmp_path: Path) -> None:
-    """The first sound one by name, or that of a file; the others say so."""
-    file = tmp_path / "rollout.yaml"
-    write(file, yaml.safe_dump(rolled("of-a-file", LONG)))
-
-    async def play(world: World) -> None:
-        wrong = rolled("broken", LONG, abortWhen=[{"expression": "candidate.erors > 0"}])
-        served(world, wrong, rolled("careful", LONG), rolled("other", LONG))
-        async with world.served():
-            async with scheduler(world, keeps_texts=True):
-                await until(lambda: accepted(world, "other") == "PS708")
-                await until(lambda: accepted(world) == "Accepted")
-                await until(lambda: accepted(world, "broken") == "PS102")
-                await until(lambda: status(world).get("policies"))
-            async with scheduler(world, rollout=str(file), keeps_texts=True) as instance:
-                await until(lambda: accepted(world) == "PS708")
-                rollouts = instance.rollouts
-                assert rollouts is not None
-                assert (rollouts.plan and rollouts.plan.name, rollouts.uid) == ("of-a-file", "")
 
     acted(play)
 
@@ -365,21 +193,159 @@ def test_an_embedded_cluster_rolls_its_objects_out(tmp_path: Path) -> None:
         instance.close()
 
 
-def test_a_scheduler_with_a_rollout_asks_only_for_what_its_account_may() -> None:
-    """It reads rollouts and updates their status, and nothing else of them."""
+def test_a_rule_aborts_it(tmp_path: Path) -> None:
+    """The stable set stays, and the figures are in the status."""
+    world = ObjectWorld(tmp_path)
+    before = world.hash
+    world.change("false")
+    world.run(70)
+    shown = world.status()
+    assert shown["phase"] == "Aborted"
+    assert shown["state"]["figures"]["candidate.unschedulable"] == 1.0
+    assert world.in_force() == ("False", "RolloutAborted")
+    assert world.hash == before
 
-    async def play(world: World) -> None:
-        asked: set[tuple[str, str]] = set()
 
-        async def note(method: str, path: str) -> None:
-            if "rollouts" in path:
-                asked.add((method, path.removeprefix("/apis/policysched.dev/v1alpha1/")))
+def test_an_annotation_is_a_request_and_is_done_once(tmp_path: Path) -> None:
+    """For the candidate that it names; the same candidate, tried again, is not aborted again."""
+    world = ObjectWorld(tmp_path)
+    before = world.hash
+    world.change("node.name == 'b'")
+    candidate = world.rolled.candidate
+    world.annotate({PROMOTE: "another", ABORT: candidate})
+    world.run(2)
+    shown = world.status()
+    assert (shown["phase"], shown["message"]) == (
+        "Aborted",
+        f"aborted in step 1 by annotation {ABORT}",
+    )
+    assert shown["answered"] == {"abort": candidate, "promote": "another"}
+    assert world.hash == before
+    world.change("false")
+    world.change("node.name == 'b'")
+    world.run(5)
+    shown = world.status()
+    assert (shown["phase"], shown["candidate"]) == ("Progressing", candidate)
+    world.annotate({PROMOTE: f"{candidate}/2"})
+    world.run(2)
+    assert (world.status()["phase"], world.hash) == ("Promoted", candidate)
 
-        world.before = note
-        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
-        async with world.served(), scheduler(world, keeps_texts=True) as instance:
-            await begun(world, instance)
-        got = {("GET", "rollouts"), ("PUT", "rollouts/careful/status")}
-        assert got <= asked <= got | {("GET", "rollouts/careful")}
 
-    acted(play)
+def test_a_stale_leader_writes_nothing_and_nothing_follows(tmp_path: Path) -> None:
+    """Another one has written meanwhile: the write is refused, and the state is read again."""
+    world = ObjectWorld(tmp_path)
+    before, instance = world.hash, world.instance
+    world.change("node.name == 'b'")
+    assert isinstance(instance, ObjectProcess)
+    assert instance.rollouts is not None
+    instance.falls_behind()
+    stored = world.home.store.get(KEY, "", "careful").data
+    other = {**stored["status"]["state"], "phase": "Aborted", "message": "by another"}
+    shown = {**stored["status"], "phase": "Aborted", "state": other}
+    world.home.store.update({**stored, "status": shown}, "status")
+    assert instance.rollouts.request("promote", "", "stale") == ""
+    world.run(1)
+    text = "it was changed by another scheduler meanwhile"
+    assert [line for line in world.lines if line.get("error") == text]
+    instance.stale.clear()
+    world.run(2)
+    assert world.rolled.message == "by another"
+    assert world.status()["state"] == other
+    assert (instance.reloader.store.staged, world.hash) == (None, before)
+
+
+def test_two_schedulers_without_an_election_promote_once(tmp_path: Path) -> None:
+    """Of two that believe to lead, one writes; both end with the same set."""
+    world = ObjectWorld(tmp_path)
+    both = [world.instance, world.start()]
+
+    def act() -> None:
+        for _ in range(10):
+            world.clock.advance(1)
+            for instance in both:
+                world.act(instance)
+
+    world.write("node.name == 'b'")
+    act()
+    candidate = world.status()["candidate"]
+    assert candidate not in {instance.reloader.store.current.content_hash for instance in both}
+    world.annotate({PROMOTE: candidate})
+    act()
+    assert world.status()["phase"] == "Promoted"
+    assert {instance.reloader.store.current.content_hash for instance in both} == {candidate}
+    assert len({state.began for state in world.written if state.phase is Phase.PROMOTED}) == 1
+
+
+def test_a_rollout_that_is_deleted_leaves_the_stable_set_in_force(tmp_path: Path) -> None:
+    """It is told; the next change is in force at once, and a new Rollout begins anew."""
+    world = ObjectWorld(tmp_path)
+    before = world.hash
+    world.change("node.name == 'b'")
+    world.write_rollout(None)
+    world.settle()
+    told = "the Rollout was deleted before its candidate was promoted"
+    assert [line for line in world.lines if line.get("detail") == told]
+    assert world.in_force() == ("False", "RolloutAborted")
+    broken = policy("broken", filter=[{"expression": "nothing"}])
+    world.home.apply(broken)
+    world.settle()
+    world.home.store.delete(Key(("policysched.dev", "Policy"), "", "broken"))
+    world.settle()
+    assert world.hash == before
+    world.write_rollout(ROLLOUT_TEXT)
+    world.settle()
+    assert (world.status()["phase"], world.hash) == ("Progressing", before)
+    world.write_rollout(None)
+    world.change("false")
+    assert world.in_force() == ("True", "InForce")
+    assert world.hash != before
+
+
+def test_a_broken_rollout_holds_changes_back_and_says_where_it_is_wrong(tmp_path: Path) -> None:
+    """Also at a start; mended, it rolls out what has waited, and it can always be aborted."""
+    wrong = ROLLOUT_TEXT.replace("candidate.errors", "candidate.erors")
+    world = ObjectWorld(tmp_path, text=wrong)
+    before = world.hash
+    assert world.accepted() == "PS102"
+    (problem,) = world.status()["problems"]
+    assert problem["path"] == "spec.abortWhen[0].expression"
+    world.change("node.name == 'b'")
+    for _ in range(2):
+        assert world.in_force() == ("False", "RollingOut")
+        assert world.hash == before
+        world.start()
+    world.write_rollout(ROLLOUT_TEXT)
+    world.settle()
+    assert (world.status()["phase"], world.accepted()) == ("Progressing", "Accepted")
+    assert (world.status()["problems"], world.hash) == ([], before)
+    began = world.rolled.began
+    world.write_rollout(wrong)
+    world.start()
+    assert world.accepted() == "PS102"
+    assert (world.status()["phase"], world.rolled.began, world.hash) == (
+        "Progressing",
+        began,
+        before,
+    )
+    world.annotate({ABORT: world.rolled.candidate})
+    world.run(2)
+    assert (world.status()["phase"], world.hash) == ("Aborted", before)
+
+
+def test_one_rollout_counts(tmp_path: Path) -> None:
+    """The first sound one by name, or that of a file; the others say so."""
+    file = tmp_path / "rollout.yaml"
+    write(file, ROLLOUT_TEXT.replace("careful", "of-a-file"))
+    world = ObjectWorld(tmp_path)
+    world.home.apply(yaml.safe_load(ROLLOUT_TEXT.replace("careful", "other")))
+    wrong = ROLLOUT_TEXT.replace("careful", "broken").replace("candidate.errors", "candidate.erors")
+    world.home.apply(yaml.safe_load(wrong))
+    world.settle()
+    found = [world.accepted(name) for name in ("broken", "careful", "other")]
+    assert found == ["PS102", "Accepted", "PS708"]
+    world.files = {"rollout": str(file)}
+    world.start()
+    assert world.accepted() == "PS708"
+    rollouts = world.instance.rollouts
+    assert rollouts is not None
+    assert (rollouts.plan and rollouts.plan.name, rollouts.uid) == ("of-a-file", "")

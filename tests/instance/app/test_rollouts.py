@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from policy_sched import rollout
-from policy_sched.client.apimachinery import Key
 from policy_sched.errors import ClusterError
 from policy_sched.instance.app.rollout_storage import (
     ANNOTATION,
@@ -345,8 +344,6 @@ def test_a_clock_that_is_set_back_holds_nothing_up(tmp_path: Path) -> None:
     world = ObjectWorld(tmp_path)
     world.change("node.name == 'a'")
     world.clock.advance(-3600)
-    annotations = {rollout.ANNOTATIONS["promote"]: world.rolled.candidate}
-    patch = {"metadata": {"annotations": annotations}}
-    world.home.store.patch(Key(("policysched.dev", "Rollout"), "", "careful"), patch)
+    world.annotate({rollout.ANNOTATIONS["promote"]: world.rolled.candidate})
     world.run(2)
     assert world.rolled.phase is Phase.PROMOTED

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,41 +36,48 @@ def review(data: Plain | None, kind: str = "Policy", **more: Any) -> Plain:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
+@pytest.fixture(scope="module")
+def reviews() -> Iterator[AdmissionReviews]:
+    """Return what judges, in one process for all tests but that of its limits."""
+    with AdmissionReviews(MAX_ANNOTATED_COST) as reviews:
+        yield reviews
+
+
 @asynccontextmanager
-async def asking(folder: Path, limits: ProcessLimits | None = None) -> AsyncIterator[Ask]:
+async def asking(folder: Path, reviews: AdmissionReviews) -> AsyncIterator[Ask]:
     """Serve; yield a function that posts a body and returns status code and answer."""
     served = Served(folder)
-    most = served.instance.reloader.store.files.max_cost_limit
-    with AdmissionReviews(most, limits or admission_reviews.LIMITS) as reviews:
-        offered = Offered(
-            served.instance,
-            served.reload,
-            Explaining(served.instance),
-            served.instance.checks(),
-            lambda: served.instance.reloader.store.current.settings,
-            reviews=reviews,
-        )
-        endpoints = Endpoints(offered, served.door)
-        async with (
-            Listener(endpoints.handle, ("127.0.0.1", 0), None) as listener,
-            aiohttp.ClientSession() as client,
-        ):
+    offered = Offered(
+        served.instance,
+        served.reload,
+        Explaining(served.instance),
+        served.instance.checks(),
+        lambda: served.instance.reloader.store.current.settings,
+        reviews=reviews,
+    )
+    endpoints = Endpoints(offered, served.door)
+    async with (
+        Listener(endpoints.handle, ("127.0.0.1", 0), None) as listener,
+        aiohttp.ClientSession() as client,
+    ):
 
-            async def ask(body: Any) -> tuple[int, Plain]:
-                data = body if isinstance(body, bytes) else json.dumps(body).encode()
-                url = f"{listener.url}/validate"
-                async with client.post(url, data=io.BytesIO(data)) as answer:
-                    return answer.status, await answer.json()
+        async def ask(body: Any) -> tuple[int, Plain]:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            url = f"{listener.url}/validate"
+            async with client.post(url, data=io.BytesIO(data)) as answer:
+                return answer.status, await answer.json()
 
-            yield ask
+        yield ask
     served.instance.close()
 
 
-def test_a_policy_is_judged_with_every_problem_and_its_field(tmp_path: Path) -> None:
+def test_a_policy_is_judged_with_every_problem_and_its_field(
+    tmp_path: Path, reviews: AdmissionReviews
+) -> None:
     """Without a token: API servers present none; a sound policy has its lints as warnings."""
 
     async def play() -> None:
-        async with asking(tmp_path) as ask:
+        async with asking(tmp_path, reviews) as ask:
             status, answer = await ask(review(policy("mine", filter=FILTER)))
             assert (status, answer["apiVersion"]) == (200, "admission.k8s.io/v1")
             assert answer["response"] == {"uid": "u-1", "allowed": True}
@@ -91,11 +98,11 @@ def test_a_policy_is_judged_with_every_problem_and_its_field(tmp_path: Path) -> 
     asyncio.run(play())
 
 
-def test_what_is_no_object_of_ours_passes(tmp_path: Path) -> None:
+def test_what_is_no_object_of_ours_passes(tmp_path: Path, reviews: AdmissionReviews) -> None:
     """A deletion has none; another kind is somebody else's."""
 
     async def play() -> None:
-        async with asking(tmp_path) as ask:
+        async with asking(tmp_path, reviews) as ask:
             for given in (
                 review(None, operation="DELETE"),
                 review({"kind": "ConfigMap"}, kind="ConfigMap"),
@@ -109,28 +116,29 @@ def test_what_is_no_object_of_ours_passes(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"{}", b'{"request": 5}', b"[" * 10_000, b'{"request": {"uid": 1}}']
-)
-def test_what_is_no_review_is_refused(tmp_path: Path, body: bytes) -> None:
+BODIES = (b"", b"{", b"[]", b"{}", b'{"request": 5}', b"[" * 10_000, b'{"request": {"uid": 1}}')
+
+
+def test_what_is_no_review_is_refused(tmp_path: Path, reviews: AdmissionReviews) -> None:
     """With a reason, and no traceback."""
 
     async def play() -> None:
-        async with asking(tmp_path) as ask:
-            status, answer = await ask(body)
-            assert (status, answer["reason"]) == (400, "BadRequest")
+        async with asking(tmp_path, reviews) as ask:
+            for body in BODIES:
+                status, answer = await ask(body)
+                assert (status, answer["reason"]) == (400, "BadRequest"), body
 
     asyncio.run(play())
 
 
 def test_bodies_and_the_number_of_reviews_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reviews: AdmissionReviews
 ) -> None:
     """Anybody who reaches the port may ask: an object of 1 MB is judged, a larger body is not."""
     monkeypatch.setattr(admission_reviews, "WAITING", 1)
 
     async def play() -> None:
-        async with asking(tmp_path) as ask:
+        async with asking(tmp_path, reviews) as ask:
             large = policy("large", filter=[{"expression": "true", "message": "x" * 2**20}])
             _, answer = await ask(review(large))
             assert "PS501" in answer["response"]["status"]["message"]
@@ -146,26 +154,30 @@ def test_a_policy_beyond_the_limits_is_refused(tmp_path: Path) -> None:
     """What it does, it does to a process of its own; requests go on meanwhile."""
 
     async def play() -> None:
-        async with asking(tmp_path, ProcessLimits(1, 2**29)) as ask:
-            rule = " || ".join(f"node.labels['{i}'] == pod.labels['{i}']" for i in range(25))
-            _, answer = await ask(review(policy("costly", filter=[{"expression": rule}] * 60)))
-            response = answer["response"]
-            assert response["allowed"] is False
-            assert "cannot be judged: it takes more than 1 seconds" in response["status"]["message"]
+        limited = AdmissionReviews(MAX_ANNOTATED_COST, ProcessLimits(1, 2**29))
+        with limited:
+            async with asking(tmp_path, limited) as ask:
+                rule = " || ".join(f"node.labels['{i}'] == pod.labels['{i}']" for i in range(25))
+                _, answer = await ask(review(policy("costly", filter=[{"expression": rule}] * 60)))
+                response = answer["response"]
+                assert response["allowed"] is False
+                assert (
+                    "cannot be judged: it takes more than 1 seconds"
+                    in response["status"]["message"]
+                )
 
     asyncio.run(play())
 
 
-def test_a_process_that_ends_is_replaced() -> None:
+def test_a_process_that_ends_is_replaced(reviews: AdmissionReviews) -> None:
     """Whatever ended it: the next policy is judged by another one."""
 
     async def play() -> None:
         body = json.dumps(review(policy("mine", filter=FILTER))).encode()
-        with AdmissionReviews(MAX_ANNOTATED_COST) as reviews:
-            assert (await reviews.review(body))["response"]["allowed"] is True
-            os.kill(reviews.pid, signal.SIGKILL)
-            answers = [(await reviews.review(body))["response"]["allowed"] for _ in range(2)]
-            assert answers[-1] is True
+        assert (await reviews.review(body))["response"]["allowed"] is True
+        os.kill(reviews.pid, signal.SIGKILL)
+        answers = [(await reviews.review(body))["response"]["allowed"] for _ in range(2)]
+        assert answers[-1] is True
 
     asyncio.run(play())
 
