@@ -241,6 +241,8 @@ class OwnDecisions:
         first = others[0]
         if not isinstance(event, Decided) or event.time != first.time:
             return False
+        if any(event.uid == other.uid for other in others):
+            return False  # the group was tried again at once
         pods = [self._pending.get(uid) for uid in (event.uid, first.uid)]
         groups = {(pod.namespace, pod.pod_group) if pod and pod.pod_group else None for pod in pods}
         return len(groups) == 1 and None not in groups

@@ -61,6 +61,8 @@ CONFIG: Final[Plain] = {
         },
     ],
 }
+SECONDS: Final = 160
+"""How long the recording is that the tests share."""
 CLASS: Final = "local"
 ZONE: Final = "topology.kubernetes.io/zone"
 

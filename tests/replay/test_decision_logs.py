@@ -16,13 +16,7 @@ from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.recording import Decided, Event
 from policy_sched.replay.decisions import OwnDecisions
 from tests.diff.test_shadow import START, compared
-from tests.replay.recorded import CONFIG, recorded
-
-
-@pytest.fixture(scope="module")
-def events() -> list[Event]:
-    """Return what was recorded of a load."""
-    return recorded(6, 60, seed=2)
+from tests.replay.recorded import CONFIG
 
 
 def log_of(events: list[Event], content_hash: str, path: Path) -> Path:
