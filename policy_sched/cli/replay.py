@@ -144,7 +144,7 @@ def replay(  # noqa: PLR0913  # the options of the verb
         facts += policy_facts(files)
         made = origin(facts, {"OLD": old.plans, "NEW": new.plans})
         write_page(report, replay_page(compared), made)
-    lost = compared.runs[0].counts["lost"] > 0
+    lost = compared.runs[0].counts["unschedulable"] > 0
     return _written(compared, output, failed=fail_on is not None and lost)
 
 

@@ -115,12 +115,7 @@ def placement_sections(diff: PlacementDiff) -> Iterator[Section]:
     """Yield the moved pods, in a table of their own if only a tie moved them, and the measures."""
     ties = [move for move in diff.moves if move.cause is Cause.TIE]
     moves = report.worst_first([move for move in diff.moves if move.cause is not Cause.TIE])
-    groups = [
-        ("Pods that lose their node", [move for move in moves if move.new is None]),
-        ("Pods that gain a node", [move for move in moves if move.old is None]),
-        ("Pods that change their node", [move for move in moves if move.old and move.new]),
-    ]
-    tables = [moves_table(title, of) for title, of in groups if of]
+    tables = moves_tables(moves)
     if tables:
         note = report.causes_text(diff)
         yield Section("Which pods move", tables, f"{note[:1].upper()}{note[1:]}")
@@ -137,6 +132,16 @@ def placement_sections(diff: PlacementDiff) -> Iterator[Section]:
     for name, side in (("OLD", diff.old), ("NEW", diff.new)):
         if side.policies:
             yield policies_section(side.policies, f"Policies of {name}")
+
+
+def moves_tables(moves: Sequence[Move]) -> list[Table]:
+    """Return the pods that lose, gain and change their node, in a table each."""
+    groups = [
+        ("Pods that lose their node", [move for move in moves if move.new is None]),
+        ("Pods that gain a node", [move for move in moves if move.old is None]),
+        ("Pods that change their node", [move for move in moves if move.old and move.new]),
+    ]
+    return [moves_table(title, of) for title, of in groups if of]
 
 
 def moves_table(title: str, moves: Sequence[Move]) -> Table:

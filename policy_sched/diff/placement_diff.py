@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -89,7 +89,7 @@ class PlacementDiff:
     @property
     def counts(self) -> Counter[str]:
         """Number of pods that moved, became schedulable, or became unschedulable."""
-        return Counter(_kind(move) for move in self.moves)
+        return move_counts(self.moves)
 
     @property
     def causes(self) -> Counter[Cause]:
@@ -116,14 +116,7 @@ class SeedsDiff:
     @property
     def measures(self) -> tuple[MeasureChange, ...]:
         """The measures of both sides, over all seeds."""
-        sides = [(_measured(run.old), _measured(run.new)) for run in self.runs]
-        names = sides[0][0].keys()
-        return tuple(
-            MeasureChange(
-                *name, paired([old[name] for old, _ in sides], [new[name] for _, new in sides])
-            )
-            for name in names
-        )
+        return measure_changes([(_measured(run.old), _measured(run.new)) for run in self.runs])
 
     def mean_of_kind(self, kind: str) -> Estimate:
         """Return the mean number of pods that moved, or became (un)schedulable."""
@@ -182,8 +175,11 @@ class PodDifference:
     change: int
 
 
-def _measured(side: Side) -> dict[tuple[str, str], float]:
-    """Return the values to compare, by name and unit."""
+Values: TypeAlias = Mapping[tuple[str, str], float]
+"""Values of measures by name and unit."""
+
+
+def _measured(side: Side) -> Values:
     measured: dict[tuple[str, str], float] = {
         (PLACED, ""): side.placed,
         ("nodes in use", ""): side.nodes_in_use,
@@ -196,14 +192,28 @@ def _measured(side: Side) -> dict[tuple[str, str], float]:
     return measured
 
 
-EachSeed: TypeAlias = Callable[[Callable[[int], PlacementDiff], Sequence[int]], list[PlacementDiff]]
+def measure_changes(sides: Sequence[tuple[Values, Values]]) -> tuple[MeasureChange, ...]:
+    """Return the measures that both sides have with every seed."""
+    return tuple(
+        MeasureChange(
+            *name, paired([old[name] for old, _ in sides], [new[name] for _, new in sides])
+        )
+        for name in sides[0][0]
+        if all(name in new for _, new in sides)
+    )
+
+
+T = TypeVar("T")
+EachSeed: TypeAlias = Callable[[Callable[[int], T], Sequence[int]], Iterable[T]]
 """Applies a comparison to many seeds, in their order."""
 
 
-def _kind(move: Move) -> str:
-    if move.old is None:
-        return "schedulable"
-    return "unschedulable" if move.new is None else "moved"
+def move_counts(moves: Iterable[Move]) -> Counter[str]:
+    """Return the number of pods that moved, became schedulable, or became unschedulable."""
+    return Counter(
+        "schedulable" if move.old is None else "unschedulable" if move.new is None else "moved"
+        for move in moves
+    )
 
 
 def compare_placements(
@@ -239,17 +249,12 @@ def compare_placements(
     return PlacementDiff(len(first.placements), first.nodes, before, after, moves)
 
 
-def one_by_one(work: Callable[[int], PlacementDiff], seeds: Sequence[int]) -> list[PlacementDiff]:
-    """Compare with one seed after the other."""
-    return [work(seed) for seed in seeds]
-
-
 def compare_seeds(
     old: Sequence[CompiledPlan],
     new: Sequence[CompiledPlan],
     objects: Sequence[ApiObject],
     seeds: Sequence[int],
-    each: EachSeed = one_by_one,
+    each: EachSeed[PlacementDiff] = map,
     now: int = setup.EPOCH,
 ) -> SeedsDiff:
     """As `compare_placements`, with every seed; ``each`` may run several at a time."""

@@ -209,14 +209,18 @@ def placement_lines(diff: placement_diff.PlacementDiff) -> Iterator[str]:
     causes = causes_text(diff)
     if causes:
         yield f"  of these, {causes}"
-    ordered = worst_first(diff.moves)
-    for move in ordered[:NAMED]:
-        yield f"  {move.pod}: {move.old or '-'} -> {_where(move)}"
-    if len(ordered) > NAMED:
-        yield f"  and {len(ordered) - NAMED:,} more"
+    yield from move_lines(diff.moves)
     yield ""
     rows = [("", "OLD", "NEW"), *sides(diff.old, diff.new)]
     yield from table(rows, (1, 2), gap="  ")
+
+
+def move_lines(moves: Sequence[placement_diff.Move]) -> Iterator[str]:
+    """Yield the first of the pods that are elsewhere."""
+    for move in worst_first(moves)[:NAMED]:
+        yield f"  {move.pod}: {move.old or '-'} -> {_where(move)}"
+    if len(moves) > NAMED:
+        yield f"  and {len(moves) - NAMED:,} more"
 
 
 def totals_text(diff: placement_diff.PlacementDiff) -> str:

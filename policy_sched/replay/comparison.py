@@ -9,23 +9,28 @@ policy, or because others were before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from policy_sched.diff import (
+    PLACED as PODS_PLACED,
+    EachSeed,
     MeasureChange,
     Move,
+    Values,
+    measure_changes,
     measure_document,
     measure_row,
+    move_counts,
+    move_lines,
     seeds_table,
     seeds_text,
-    worst_first,
 )
-from policy_sched.experiments import ENOUGH, MeasureRules, paired
+from policy_sched.experiments import ENOUGH, MeasureRules
 from policy_sched.model import SECOND, counted
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.reload import Compilation
@@ -33,16 +38,12 @@ from policy_sched.replay.runs import Replay, Window, replay
 from policy_sched.report import Document, table
 from policy_sched.simulate import Traffic, WaitingTimes, duration_text, time_text
 
-SHOWN: Final = 20
-"""Pods that the text lists at most."""
-PLACED: Final = ("pods placed", "")
+PLACED: Final = (PODS_PLACED, "")
 NEVER: Final = ("pods that found no node", "")
 MEDIAN: Final = ("waiting time, median", "s")
 P99: Final = ("waiting time, p99", "s")
 EVICTED: Final = ("pods evicted", "")
 ATTEMPTS: Final = ("attempts in vain", "")
-Values: TypeAlias = dict[tuple[str, str], float]
-"""Values of measures by name and unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Pair:
     @property
     def counts(self) -> Counter[str]:
         """Pods that move, and that find a node on one side alone."""
-        return Counter(_kind(move) for move in self.moves)
+        return move_counts(self.moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,6 @@ class Contender:
     plans: Sequence[CompiledPlan]
     measures: Mapping[str, MeasureRules]
     compiled_by_hash: Mapping[str, Compilation] = field(default_factory=dict)
-
-
-EachSeed: TypeAlias = Callable[[Callable[[int], Pair], Sequence[int]], list[Pair]]
-"""Applies a comparison to many seeds, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,31 +95,16 @@ class ReplayDiff:
     notes: tuple[str, ...]
 
     @property
-    def measures(self) -> list[MeasureChange]:
+    def measures(self) -> tuple[MeasureChange, ...]:
         """The measures of both sides, over all seeds."""
-        names = [
-            name
-            for name in self.runs[0].old.values
-            if all(name in run.new.values for run in self.runs)
-        ]
-        return [
-            MeasureChange(
-                name,
-                unit,
-                paired(
-                    [run.old.values[name, unit] for run in self.runs],
-                    [run.new.values[name, unit] for run in self.runs],
-                ),
-            )
-            for name, unit in names
-        ]
+        return measure_changes([(run.old.values, run.new.values) for run in self.runs])
 
     def lead(self) -> str:
         """Return how many pods move, with the first seed."""
         counts = self.runs[0].counts
         return (
-            f"{counts['moved']:,} pods move, {counts['lost']:,} find no node under NEW alone,"
-            f" {counts['won']:,} under OLD alone"
+            f"{counts['moved']:,} pods move, {counts['unschedulable']:,} find no node under NEW"
+            f" alone, {counts['schedulable']:,} under OLD alone"
         )
 
     def head_lines(self) -> Iterator[str]:
@@ -142,11 +124,7 @@ class ReplayDiff:
         """Yield the comparison as text."""
         yield from self.head_lines()
         yield self.lead()
-        moves = worst_first(self.runs[0].moves)
-        for move in moves[:SHOWN]:
-            yield f"  {move.pod}: {move.old or '-'} -> {move.new or '-'}"
-        if len(moves) > SHOWN:
-            yield f"  and {len(moves) - SHOWN:,} more"
+        yield from move_lines(self.runs[0].moves)
         yield ""
         if len(self.seeds) > 1:
             yield from seeds_table(self.measures)
@@ -200,8 +178,8 @@ class ReplayDiff:
                 "oldAsRecorded": first.old.as_recorded,
             },
             "moved": first.counts["moved"],
-            "lost": first.counts["lost"],
-            "won": first.counts["won"],
+            "lost": first.counts["unschedulable"],
+            "won": first.counts["schedulable"],
             "recorded": {name: round(value, 3) for (name, _), value in self.recorded.items()},
             "measures": [measure_document(measure) for measure in self.measures],
             "moves": msgspec.to_builtins(first.moves),
@@ -217,18 +195,13 @@ class ReplayDiff:
         return [measure_row(measure) for measure in self.measures]
 
 
-def one_by_one(work: Callable[[int], Pair], seeds: Sequence[int]) -> list[Pair]:
-    """Compare with one seed after the other."""
-    return [work(seed) for seed in seeds]
-
-
 def compare_replays(
     traffic: Traffic,
     old: Contender,
     new: Contender,
     *,
     seeds: Sequence[int] = (0,),
-    each: EachSeed = one_by_one,
+    each: EachSeed[Pair] = map,
     notes: Sequence[str] = (),
 ) -> ReplayDiff:
     """Decide traffic with two sets of policies, with every seed; ``each`` may run several at a
@@ -237,7 +210,7 @@ def compare_replays(
     Raises PolicySchedError if a decision cannot be executed.
     """
     measures = {**old.measures, **new.measures}
-    runs = each(partial(_pair, traffic, old, new, measures), seeds)
+    runs = tuple(each(partial(_pair, traffic, old, new, measures), seeds))
     return ReplayDiff(
         traffic.start,
         traffic.end,
@@ -245,7 +218,7 @@ def compare_replays(
         _nodes(traffic),
         recorded_values(traffic, old),
         tuple(seeds),
-        tuple(runs),
+        runs,
         (*notes, *traffic_notes(traffic)),
     )
 
@@ -267,7 +240,10 @@ def recorded_values(traffic: Traffic, old: Contender) -> Values:
     names = {plan.plan.scheduler_name for plan in (*old.plans, *later)}
     lives = [life for life in traffic.lives.values() if life.waited and life.scheduler in names]
     waits = sorted(life.bound - life.arrived for life in lives if life.bound is not None)
-    values: Values = {PLACED: len(waits), NEVER: len(lives) - len(waits)}
+    values: dict[tuple[str, str], float] = {
+        PLACED: len(waits),
+        NEVER: len(lives) - len(waits),
+    }
     for name, percent in ((MEDIAN, 50), (P99, 99)):
         values[name] = waits[-(-len(waits) * percent // 100) - 1] / SECOND if waits else 0.0
     values[EVICTED] = sum(life.evicted for life in lives)
@@ -303,7 +279,7 @@ def _pair(
 def _side(run: Replay, traffic: Traffic) -> Side:
     result = run.result
     waits = WaitingTimes.of(result.lives)
-    values: Values = {
+    values: dict[tuple[str, str], float] = {
         PLACED: waits.pods,
         NEVER: len(result.lives) - waits.pods,
         MEDIAN: waits.p50 / SECOND,
@@ -333,12 +309,6 @@ def _number(value: float | None, unit: str) -> str:
 
 def _nodes(traffic: Traffic) -> int:
     return sum(thing.kind == "Node" for thing in traffic.objects)
-
-
-def _kind(move: Move) -> str:
-    if move.old is None:
-        return "won"
-    return "lost" if move.new is None else "moved"
 
 
 def _seconds(value: float | None) -> str:

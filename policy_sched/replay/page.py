@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from policy_sched.diff import worst_first
+from policy_sched.diff import moves_tables
 from policy_sched.instance.shadow import Agreement, why
 from policy_sched.model import SECOND
 from policy_sched.replay.agreement import WORDS, AgreementReport
@@ -76,8 +76,8 @@ def replay_page(diff: ReplayDiff) -> Summary:
     """Return the page of a comparison."""
     counts = diff.runs[0].counts
     facts = [
-        Fact("Find no node under NEW alone", _toned(counts["lost"], "bad")),
-        Fact("Under OLD alone", _toned(counts["won"], "good")),
+        Fact("Find no node under NEW alone", _toned(counts["unschedulable"], "bad")),
+        Fact("Under OLD alone", _toned(counts["schedulable"], "good")),
         Fact("Change their node", f"{counts['moved']:,}"),
         Fact("Pods", f"{diff.pods:,}"),
     ]
@@ -93,18 +93,11 @@ def replay_page(diff: ReplayDiff) -> Summary:
         Section("Measures", [Table("", columns, rows)]),
         Section("Over time", list(_charts(diff))),
     ]
-    moves = worst_first(diff.runs[0].moves)
-    if moves:
-        moved: list[Sequence[Value]] = [
-            [move.pod, move.old or "none", move.new or "none", "" if move.new else move.message]
-            for move in moves[:ROWS]
-        ]
-        more = f"and {len(moves) - ROWS:,} more" if len(moves) > ROWS else ""
-        names = ("Pod", "OLD", "NEW", "Why it has none")
-        table = Table("", [Column(name) for name in names], moved, more)
-        sections.append(Section("Pods that are elsewhere", [table]))
+    tables = moves_tables(diff.runs[0].moves)
+    if tables:
+        sections.append(Section("Pods that are elsewhere", tables))
     remarks = [*diff.head_lines(), *diff.notes]
-    tone: Tone = "bad" if counts["lost"] else "good" if counts["won"] else ""
+    tone: Tone = "bad" if counts["unschedulable"] else "good" if counts["schedulable"] else ""
     return Summary(
         "Recorded traffic, decided again",
         diff.lead(),
