@@ -7,8 +7,8 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
@@ -41,18 +41,78 @@ LEAST_KEY: Final = 16
 Words = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 
-def snapshot(  # noqa: PLR0913  # the options of the verb
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is written of a cluster.
+
+    Parameters
+    ----------
+    anonymize
+        Replace names, UIDs, images, and keys and values of labels by pseudonyms under which the
+        same decisions are made, and leave messages out. Names of resources, schedulers, drivers,
+        device classes and devices stay, and so does what Kubernetes itself gives.
+    key
+        With --anonymize: a file with a secret of at least 16 bytes; the same key gives the same
+        pseudonyms. Without it a new key is made and not kept.
+    keep
+        With --anonymize: what stays as it is, a pattern such as "nvidia.com/*"; for the names that
+        policies mention.
+    names
+        With --anonymize: a file for the names of the pseudonyms, as JSON, at the end. Keep it to
+        yourself.
+    keep_annotation
+        An annotation that stays, for policies that read it.
+    policies
+        Policies, directories of them, or names of shipped ones: the objects that their inputs
+        declare are taken, too, whole. Not with --anonymize: what in them is a name is not known.
+    """
+
+    anonymize: Annotated[bool, Parameter(negative="")] = False
+    key: str | None = None
+    keep: Words = ()
+    names: str | None = None
+    keep_annotation: Words = ()
+    policies: Words = ()
+
+    def inputs(self) -> Structs:
+        """Return the kinds of the policies' inputs. Raises PolicySchedError."""
+        given = {"--key": self.key, "--keep": self.keep, "--names": self.names}
+        if not self.anonymize and any(given.values()):
+            alone = ", ".join(name for name, value in given.items() if value)
+            raise PolicySchedError(f"{alone}: only with --anonymize")
+        if not self.policies:
+            return {}
+        inputs = PolicyFlags(policies=self.policies).files().input_kinds()
+        if self.anonymize and inputs:
+            raise PolicySchedError("--policies with inputs does not go together with --anonymize")
+        return inputs
+
+    def pseudonyms(self) -> Pseudonyms | None:
+        """Return the pseudonyms, None for none. Raises PolicySchedError for a key that is short."""
+        if not self.anonymize:
+            return None
+        if self.key is None:
+            return Pseudonyms(secrets.token_bytes(32), self.keep)
+        secret = Path(self.key).read_bytes().strip()
+        if len(secret) < LEAST_KEY:
+            least = f"a key has at least {LEAST_KEY} bytes, this one {len(secret)}"
+            raise PolicySchedError(f"{self.key}: {least}")
+        return Pseudonyms(secret, self.keep)
+
+    def write_names(self, pseudonyms: Pseudonyms | None) -> None:
+        """Write the names of the pseudonyms where they are wanted."""
+        if pseudonyms is not None and self.names is not None:
+            write_names(self.names, pseudonyms.names)
+
+
+def snapshot(  # the options of the verb
     file: Annotated[str, Parameter(name="FILE")],
     /,
     *,
     kubeconfig: str | None = None,
     cluster: ClusterPaths = (),
-    anonymize: Annotated[bool, Parameter(negative="")] = False,
-    key: str | None = None,
-    keep: Words = (),
-    names: str | None = None,
-    keep_annotation: Words = (),
-    policies: Words = (),
+    contents: Contents | None = None,
 ) -> int:
     """Write all that deciding reads of a cluster to one file, which other verbs take as --cluster.
 
@@ -71,65 +131,42 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
         written.
     cluster
         Instead of a live cluster: manifests, as in kubectl get -o json, or another snapshot.
-    anonymize
-        Replace names, UIDs, images, and keys and values of labels by pseudonyms under which the
-        same decisions are made. Names of resources, schedulers, drivers, device classes and
-        devices stay, and so does what Kubernetes itself gives.
-    key
-        With --anonymize: a file with a secret of at least 16 bytes; the same key gives the same
-        pseudonyms. Without it a new key is made and not kept.
-    keep
-        With --anonymize: what stays as it is, a pattern such as "nvidia.com/*"; for the names that
-        policies mention.
-    names
-        With --anonymize: a file for the names of the pseudonyms, as JSON. Keep it to yourself.
-    keep_annotation
-        An annotation that stays, for policies that read it.
-    policies
-        Policies, directories of them, or names of shipped ones: the objects that their inputs
-        declare are taken, too, whole. Not with --anonymize: what in them is a name is not known.
     """
-    inputs = PolicyFlags(policies=policies).files().input_kinds() if policies else {}
+    contents = contents or Contents()
+    inputs = contents.inputs()
     require_cluster("snapshot", cluster, kubeconfig)
-    given = {"--key": key, "--keep": keep, "--names": names}
-    _check_together(given, anonymize=anonymize, inputs=bool(inputs))
     check_path(file)
-    pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
+    pseudonyms = contents.pseudonyms()
     if kubeconfig is None:
         collected = _from_files(cluster, inputs)
     else:
         collected = read_live(kubeconfig, inputs)
     diagnostics.write_hints(map(one_line, collected.notes))
-    objects = reduced(collected.objects, keep_annotation, inputs)
+    objects = reduced(collected.objects, contents.keep_annotation, inputs)
     with progress("writing the snapshot"):
         if pseudonyms is not None:
             objects = renamed(objects, pseudonyms)
         size = write_objects(file, objects)
-    if pseudonyms is not None and names is not None:
-        write_names(names, pseudonyms.names)
+    contents.write_names(pseudonyms)
     diagnostics.write_lines([f"{file}: {summary(objects)}, {_size(size)}"])
     return diagnostics.OK
 
 
-def record(  # noqa: PLR0913  # the options of the verb
+def record(  # the options of the verb
     directory: Annotated[str, Parameter(name="DIR")],
     /,
     *,
     kubeconfig: str = IN_CLUSTER,
-    anonymize: Annotated[bool, Parameter(negative="")] = False,
-    key: str | None = None,
-    keep: Words = (),
-    names: str | None = None,
-    keep_annotation: Words = (),
-    policies: Words = (),
+    contents: Contents | None = None,
 ) -> int:
     """Record what comes, changes, goes and is decided in a cluster, until SIGINT or SIGTERM.
 
     Lists and watches what `snapshot` lists, and writes nothing to the cluster. A recording is a
     directory of compressed segments, which only their owner may read: the first one, and one a
     day, begins with a snapshot, and changes follow with their times. Bindings, nominations,
-    conditions of pods that wait, and evictions are recorded as decisions. Secrets and config maps
-    are never read.
+    conditions of pods that wait, and evictions are recorded as decisions. Which policies decided
+    cannot be seen from outside, so no texts of policies are recorded: name them to replay. Secrets
+    and config maps are never read.
 
     Parameters
     ----------
@@ -138,37 +175,17 @@ def record(  # noqa: PLR0913  # the options of the verb
     kubeconfig
         The cluster of this kubeconfig (or list of them, as in KUBECONFIG), or of the pod that the
         process runs in (in-cluster). The user needs to list and watch what the scheduler reads.
-    anonymize
-        Replace names, UIDs, images, and keys and values of labels by pseudonyms, as in a snapshot.
-        Messages are left out.
-    key
-        With --anonymize: a file with a secret of at least 16 bytes; the same key gives the same
-        pseudonyms. Without it a new key is made and not kept.
-    keep
-        With --anonymize: what stays as it is, a pattern such as "nvidia.com/*"; for the names that
-        policies mention.
-    names
-        With --anonymize: a file for the names of the pseudonyms, as JSON, at the end. Keep it to
-        yourself.
-    keep_annotation
-        An annotation that stays, for policies that read it.
-    policies
-        Policies, directories of them, or names of shipped ones: the objects that their inputs
-        declare are recorded, too, whole. Not with --anonymize: what in them is a name is not known.
     """
-    inputs = PolicyFlags(policies=policies).files().input_kinds() if policies else {}
-    given = {"--key": key, "--keep": keep, "--names": names}
-    _check_together(given, anonymize=anonymize, inputs=bool(inputs))
-    pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
-    kept = Kept(keep_annotation, frozenset(inputs))
+    contents = contents or Contents()
+    inputs, pseudonyms = contents.inputs(), contents.pseudonyms()
+    kept = Kept(contents.keep_annotation, frozenset(inputs))
     if pseudonyms is not None:
-        kept = replace(kept, renamed=Renaming(pseudonyms, forget=names is None))
+        kept = replace(kept, renamed=Renaming(pseudonyms, forget=contents.names is None))
     reached = environment_of(kubeconfig)
     recorder = Recorder(directory, kept, _write_trouble)
     began = time.monotonic()
     asyncio.run(_recorded(reached, recorder, inputs))
-    if pseudonyms is not None and names is not None:
-        write_names(names, pseudonyms.names)
+    contents.write_names(pseudonyms)
     lost = f"; {recorder.lost:,} lines could not be written" if recorder.lost else ""
     took = timedelta(seconds=round(time.monotonic() - began))
     counts = f"{recorder.written:,} lines in {took}, {_size(recorder.size)}"
@@ -200,25 +217,6 @@ def _write_trouble(reason: str) -> None:
 
 def _hint(text: str) -> None:
     diagnostics.write_hints([one_line(text)])
-
-
-def _check_together(given: Mapping[str, object], *, anonymize: bool, inputs: bool) -> None:
-    """Raise PolicySchedError for options that do not go together."""
-    if not anonymize and any(given.values()):
-        alone = ", ".join(name for name, value in given.items() if value)
-        raise PolicySchedError(f"{alone}: only with --anonymize")
-    if anonymize and inputs:
-        raise PolicySchedError("--policies with inputs does not go together with --anonymize")
-
-
-def _secret(path: str | None) -> bytes:
-    """Return the key of pseudonyms. Raises PolicySchedError for one that is too short."""
-    if path is None:
-        return secrets.token_bytes(32)
-    key = Path(path).read_bytes().strip()
-    if len(key) < LEAST_KEY:
-        raise PolicySchedError(f"{path}: a key has at least {LEAST_KEY} bytes, this one {len(key)}")
-    return key
 
 
 def _from_files(paths: tuple[str, ...], inputs: Structs) -> Collected:
