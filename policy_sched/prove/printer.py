@@ -508,8 +508,18 @@ class Printer:
             source = self._known(list(source), "o")
         if not isinstance(source, Listing) or len(source.items) > _LONGEST:
             return None
+        if self._among(op, env) >= self.world.bound and any(
+            there is not True for there, _ in source.items
+        ):
+            return None  # with fewer elements than loops, two of them would always be one
         self._unrolled += len(source.items)
         return None if self._unrolled > _MOST else Unrolled(self, op, loop, source, env).result()
+
+    @staticmethod
+    def _among(op: ir.Op, env: Environment) -> int:
+        """Return of how many loops around it an operation reads elements that are not known."""
+        values = (env.get(param.serial) for param in op.params)
+        return sum(is_term(value) or isinstance(value, Record | Opaque) for value in values)
 
     # Numbers.
 

@@ -54,6 +54,19 @@ def test_nested_quantifiers_end(tmp_path: Path) -> None:
         verdicts(stated(tmp_path, f"node.pods.all(d, {rule})"))
 
 
+def test_loops_that_functions_nest_deeper_prove_nothing(tmp_path: Path) -> None:
+    """Of any four taints two have one key, as long as there are three."""
+    pairs = "a.key == b.key || a.key == c || a.key == d || b.key == c || b.key == d || c == d"
+    rule = f"node.taints.all(a, node.taints.all(b, {pairs}))"
+    function = f'{{name: four, params: {{c: string, d: string}}, expression: "{rule}"}}'
+    whole = '"node.taints.all(c, node.taints.all(d, four(c.key, d.key)))"'
+    file = stated(tmp_path, "passes")
+    text = POLICY.replace("spec: {", f"spec: {{functions: [{function}], ")
+    (tmp_path / "policy.yaml").write_text(text.replace("pod.priority >= 100", whole))
+    (verdict,) = prove(parts_of([file], (), 3, 2.0), 1, lambda _done: None)
+    assert verdict.answer == "unknown"
+
+
 def test_what_the_solver_cannot_do_is_told(tmp_path: Path) -> None:
     """Its budget is in steps: the answer is the same on a busy machine."""
     a, b, c = (f'node.capacity["{name}"].units() % 1000000' for name in ("a", "b", "c"))

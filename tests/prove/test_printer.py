@@ -80,6 +80,8 @@ def _of_pod(key: Any, info: PodInfo) -> Any:
     if key[0] == "tolerations":
         return _of_list(key[1:], info.tolerations)
     value = getattr(info, key[0])
+    if key[0] == "scheduling_gates":
+        return len(value) if key[1] == "length" else dict(enumerate(value)).get(key[1])
     if len(key) == 1:
         return value
     return (
