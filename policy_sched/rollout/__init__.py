@@ -5,7 +5,7 @@ is to be done goes out as effects. ``state_machine`` says how steps follow one a
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from policy_sched.rollout.measures import (
     MEASURES as MEASURES,
@@ -69,23 +69,9 @@ if TYPE_CHECKING:
         status_of as status_of,
     )
 
-_LATER: Final = frozenset(
-    {
-        "ANNOTATIONS",
-        "answered_by",
-        "plan_of",
-        "plan_of_object",
-        "report_of_object",
-        "requested",
-        "state_of_object",
-        "status_of",
-    }
-)
-"""Names of what compiles rules: a scheduler without a rollout does not import it."""
-
 
 def __getattr__(name: str) -> Any:
-    """Import what compiles rules when it is first named."""
-    if name not in _LATER:
+    """Import what compiles rules when it is first named: few schedulers have a rollout."""
+    if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.documents"), name)

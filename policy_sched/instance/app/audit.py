@@ -18,7 +18,7 @@ PostFilter plugins want to be done afterwards is not done.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -142,18 +142,6 @@ class Share:
         return min(MOST_PASSED, int(-self._credit / earned)) if waits else 0
 
 
-class _Passing(msgspec.Struct):
-    """The decisions of a profile that pass: how many are left, and since when some passed.
-
-    ``planned``: how many were left when those that passed were last counted.
-    """
-
-    left: int = 0
-    planned: int = 0
-    passed: int = 0
-    since: float = 0.0
-
-
 class Audits:
     """Evaluates what is audited beside what decides, from now on.
 
@@ -178,7 +166,11 @@ class Audits:
         self._told = told
         self._spent = share
         self._examples: dict[tuple[str, str], deque[Example]] = {}
-        self._passing: dict[str, _Passing] = {}
+        self._left = self._planned = 0
+        """Decisions that pass before the next one is compared, and of how many."""
+        self._since = share.clock()
+        self._passed: defaultdict[str, int] = defaultdict(int)
+        """By schedulerName, decisions that have passed and are not counted yet."""
         scheduler.observers.decided.append(self._decided)
         scheduler.observers.group_decided.append(self._group_decided)
 
@@ -214,9 +206,9 @@ class Audits:
 
     def _decided(self, attempt: Attempt, decision: Decision, _start: float) -> None:
         name = attempt.queued.info.scheduler_name
-        passing = self._passing.get(name)
-        if passing is not None and passing.left:  # most pods of a busy scheduler
-            passing.left -= 1
+        if self._left:  # most pods of a busy scheduler
+            self._left -= 1
+            self._passed[name] += 1
             return
         audited = self._audited(name)
         if not audited or is_made_again(attempt, self._scheduler):
@@ -227,19 +219,15 @@ class Audits:
             return
         share = self._spent
         start, now = share.timer(), share.clock()
-        if passing is None:
-            passing = self._passing[name] = _Passing(since=now)
-        self.fold()
-        each = (now - passing.since) / (passing.passed + 1)
-        spent = 0.0
+        each, spent = (now - self._since) / (self._planned + 1), 0.0
         if share.is_left(now):
             self._compare(attempt, decision, audited)
             spent = WITH_CACHES * (share.timer() - start)
             share.spend(spent)
         else:
             self._skip(name, audited, "share")
-        passing.since, passing.passed = now + spent, 0
-        passing.left = passing.planned = share.decisions_until_left(each)
+        self._since = now + spent
+        self._left = self._planned = share.decisions_until_left(each)
 
     def _compare(
         self, attempt: Attempt, decision: Decision, audited: Mapping[str, Profile]
@@ -255,12 +243,9 @@ class Audits:
 
     def fold(self) -> None:
         """Count what has passed."""
-        for profile, passing in self._passing.items():
-            if passing.planned != passing.left:
-                passed = passing.planned - passing.left
-                passing.planned = passing.left
-                passing.passed += passed
-                self._skip(profile, self._audited(profile), "share", passed)
+        for profile, count in self._passed.items():
+            self._skip(profile, self._audited(profile), "share", count)
+        self._passed.clear()
 
     def _skip(self, profile: str, audited: Iterable[str], why: str, count: int = 1) -> None:
         for policy in audited:

@@ -30,7 +30,7 @@ from policy_sched.instance.app.policy_status import (
     status_of,
 )
 from policy_sched.instance.observability import Metrics
-from policy_sched.model import ApiObject
+from policy_sched.model import ApiObject, ObjectMeta
 from policy_sched.profiles.load import Place, PolicyObject, paths_of
 from policy_sched.profiles.reload import PolicyStore, Reload, ReloadResult
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Scheduler
@@ -66,6 +66,22 @@ def with_status(record: CustomRecord, status: Mapping[str, Any]) -> dict[str, An
     own = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
     head = {"apiVersion": record.api_version, "kind": record.kind, "metadata": own}
     return {**head, "spec": record.spec, "status": dict(status)}
+
+
+Kept = dict[str, tuple[Any, PolicyObject]]
+"""Objects by name, in this order, and by what they were told from others."""
+
+
+def kept_objects(
+    records: Iterable[CustomRecord], before: Kept, identity: Callable[[ObjectMeta], Any]
+) -> Kept:
+    """Return objects as values; those with the same identity as before are the same values."""
+    kept: Kept = {}
+    for record in sorted(records, key=lambda record: record.metadata.name):
+        name, same = record.metadata.name, identity(record.metadata)
+        known = before.get(name)
+        kept[name] = known if known and known[0] == same else (same, policy_object(record))
+    return kept
 
 
 Objects = tuple[PolicyObject, ...]
@@ -149,7 +165,7 @@ class PolicyObjects:
         self._write = write
         self._told = told
         self._now = now
-        self._kept: dict[str, tuple[tuple[Any, ...], PolicyObject]] = {}
+        self._kept: Kept = {}
         self._in_force: dict[str, PolicyObject] = {}
         self._judged: dict[str, Judgement] = {}
         self._store = store
@@ -166,15 +182,12 @@ class PolicyObjects:
         records = self.records()
         if records is None:
             return tuple(self._in_force.values())
-        before, self._kept = self._kept, {}
-        for record in records:
-            meta = record.metadata
-            same = (meta.uid, meta.generation, meta.labels, meta.annotations)
-            known = before.get(meta.name)
-            if known is None or known[0] != same:
-                known = same, policy_object(record)
-            self._kept[meta.name] = known
-        return tuple(self._kept[name][1] for name in sorted(self._kept))
+        self._kept = kept_objects(
+            records,
+            self._kept,
+            lambda meta: (meta.uid, meta.generation, meta.labels, meta.annotations),
+        )
+        return tuple(given for _, given in self._kept.values())
 
     def loaded(self, objects: Iterable[PolicyObject]) -> None:
         """Note the objects of the set that a scheduler was started with."""

@@ -10,6 +10,7 @@ The leader writes whether each object is accepted; a standby writes nothing.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,7 +19,7 @@ from typing import Any, Final, Protocol
 from policy_sched import rollout
 from policy_sched.client.apimachinery import ApiError, is_gone, timestamp
 from policy_sched.errors import ClusterError, Diagnostic
-from policy_sched.instance.app.policy_objects import LOOK, CustomRecord, Records, policy_object
+from policy_sched.instance.app.policy_objects import LOOK, CustomRecord, Kept, Records, kept_objects
 from policy_sched.instance.app.policy_status import (
     ACCEPTED,
     MOST_PROBLEMS,
@@ -187,7 +188,7 @@ class RolloutObjects:
         self._may_write = may_write
         self._told = told
         self._now = now
-        self._given = {each.name: ("", each) for each in given}
+        self._given: Kept = {each.name: (None, each) for each in given}
         self._judged: dict[str, tuple[Statement, list[Any], int]] = {}
         self._failed: dict[str, int] = {}
         self._storage: StatusStorage | None = None
@@ -196,16 +197,9 @@ class RolloutObjects:
         """Return the rollouts that there are, in order of name; annotations are no change."""
         records = self.records()
         if records is not None:
-            before, self._given = self._given, {}
-            in_order = sorted(records, key=lambda each: each.metadata.name)
-            for record in in_order[:MOST_ROLLOUTS]:
-                meta = record.metadata
-                same = f"{meta.uid}/{meta.generation}"
-                known = before.get(meta.name)
-                if known is None or known[0] != same:
-                    known = same, policy_object(record)
-                self._given[meta.name] = known
-        return tuple(known[1] for known in self._given.values())
+            first = heapq.nsmallest(MOST_ROLLOUTS, records, key=lambda each: each.metadata.name)
+            self._given = kept_objects(first, self._given, lambda meta: (meta.uid, meta.generation))
+        return tuple(given for _, given in self._given.values())
 
     def judge(self, objects: Iterable[PolicyObject], drives: RolloutText | None) -> None:
         """Judge the objects; ``drives``: by which Rollout changes come in force."""

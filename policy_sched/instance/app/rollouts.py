@@ -14,6 +14,7 @@ files the candidate again. Until that is done it decides no pod.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -208,7 +209,7 @@ class Rollouts:
         elif self._asked:
             self._answer(now)
         elif self.progressing:
-            self._look_for_requests(self._storage)
+            self._look_for_requests()
             if self._asked:
                 self._answer(now)
             elif self.plan is not None:
@@ -216,9 +217,10 @@ class Rollouts:
             else:  # an object that has had errors since this process began
                 self._due = now + EVERY
 
-    def _look_for_requests(self, storage: RolloutStorage | None) -> None:
+    def _look_for_requests(self) -> None:
         """Take what the annotations of the object ask for."""
-        action = None if storage is None or self.state is None else storage.requested(self.state)
+        storage, state = self._storage, self.state
+        action = storage.requested(state) if storage and state else None
         if action is not None:
             self._asked.append((action, f"annotation {rollout.ANNOTATIONS[action]}"))
 
@@ -350,10 +352,10 @@ class Rollouts:
 
     def _forget_deleted(self) -> None:
         """Drop the record of an object that was deleted: another one has one of its own."""
-        own = self._open("")
-        if own is not None and own.read() is not None:
-            own.write(Record(None, {}), lambda _: None)
-        self._outlived = False
+        own, self._outlived = self._open(""), False
+        with suppress(ClusterError, StateError):  # a record that cannot be read does not count
+            if own is not None and own.read() is not None:
+                own.write(Record(None, {}), lambda _: None)
 
     def _last_plan(self) -> rollout.Plan | None:
         return None if self.state is None else rollout.Plan("", self.state.rollout, ())

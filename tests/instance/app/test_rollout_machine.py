@@ -308,6 +308,6 @@ def _attempt(state: rollout.State) -> tuple[str, ...]:
 
 
 TestRollingFiles = pytest.mark.hypothesis(RollingFiles.TestCase)
-TestRollingFiles.settings = settings(max_examples=scaled(6), stateful_step_count=8, deadline=None)
+TestRollingFiles.settings = settings(max_examples=scaled(4), stateful_step_count=8, deadline=None)
 TestRollingObjects = pytest.mark.hypothesis(RollingObjects.TestCase)
-TestRollingObjects.settings = settings(max_examples=scaled(6), stateful_step_count=8, deadline=None)
+TestRollingObjects.settings = settings(max_examples=scaled(4), stateful_step_count=8, deadline=None)

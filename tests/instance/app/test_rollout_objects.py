@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,8 @@ import yaml
 
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.instance.app.cluster_instance import ClusterInstance
-from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
-from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
 from policy_sched.profiles.models import CUSTOM_RESOURCES, definition_of
 from policy_sched.profiles.models.rollout_status import RolloutStatus
-from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.rollout import Phase, report_of_object
 from tests.instance.app.rollout_worlds import ROLLOUT_TEXT, ObjectProcess, ObjectWorld
 from tests.profiles.policy_texts import write
@@ -157,40 +153,6 @@ def test_a_restart_and_another_leader_go_on_from_the_status() -> None:
                     await until(lambda: in_force(two) == status(world)["candidate"])
 
     acted(play)
-
-
-def test_an_embedded_cluster_rolls_its_objects_out(tmp_path: Path) -> None:
-    """The object is among its manifests; the status goes through the store."""
-    things = [definition_of(own) for own in CUSTOM_RESOURCES]
-    things += [node("a"), node("b"), policy("mine", filter=ANYWHERE), rolled("careful", LONG)]
-    write(tmp_path / "all.yaml", yaml.safe_dump_all(things))
-    sources = Sources(PolicyFiles(keeps_texts=True), (str(tmp_path),), policy_objects="")
-    instance = EmbeddedInstance(sources, time.time_ns, lambda _: None)
-    store = instance.cluster.store
-
-    def shown() -> Plain:
-        found: Plain = store.get(KEY, "", "careful").data.get("status", {})
-        return found
-
-    async def play() -> None:
-        running = asyncio.create_task(RunLoop(instance, lambda: None, LONGEST_SLEEP).run())
-        async with asyncio.timeout(60):
-            await until(lambda: shown().get("policies"))
-            instance.cluster.apply(policy("mine", filter=ONLY_B))
-            await until(lambda: shown().get("phase") == "Progressing")
-            candidate = shown()["candidate"]
-            assert instance.reloader.store.current.content_hash != candidate
-            patch = {"metadata": {"annotations": {PROMOTE: candidate}}}
-            store.patch(Key(KEY, "", "careful"), patch)
-            await until(lambda: instance.reloader.store.current.content_hash == candidate)
-            assert shown()["phase"] == "Promoted"
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    try:
-        asyncio.run(play())
-    finally:
-        instance.close()
 
 
 def test_a_rule_aborts_it(tmp_path: Path) -> None:
