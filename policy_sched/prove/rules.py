@@ -222,13 +222,18 @@ class PolicyPrinter:
         return replace(rule, holds=there)
 
     def _rest(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections of which no term is made, without those that are not stated."""
-        policy = self._policy
-        for name in sorted({*policy.__struct_fields__} - _COMPARED):
-            form = self._form(getattr(policy, name))
-            if form != self._form(getattr(_NOTHING, name)):
-                first, *words = name.split("_")
-                yield first + "".join(map(str.title, words)), form
+        """Yield the sections of which no term is made, without those that are not stated.
+
+        For which pods they count is said by matchConditions, which come last.
+        """
+        policy, others = self._policy, sorted({*self._policy.__struct_fields__} - _COMPARED)
+        forms = [(name, self._form(getattr(policy, name))) for name in others]
+        stated = [pair for pair in forms if pair[1] != self._form(getattr(_NOTHING, pair[0]))]
+        if stated:
+            stated.append(("match_conditions", self._form(policy.match_conditions)))
+        for name, form in stated:
+            first, *words = name.split("_")
+            yield first + "".join(map(str.title, words)), form
 
     def _form(self, value: Any) -> Any:
         """Return what equal rules, and records of rules, have in common."""

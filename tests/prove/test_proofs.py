@@ -146,6 +146,18 @@ def test_versions_are_compared_section_by_section(
     assert run(["prove", "--diff", str(old), str(new)]) == 0
 
 
+def test_other_sections_are_compared_with_their_conditions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A section of which no term is made counts for other pods under other matchConditions."""
+    text = EVERY_SECTION.partition("spec:\n")[0] + "spec: {postBind: '\"bound\"', "
+    files = [tmp_path / name for name in ("old.yaml", "new.yaml")]
+    for file, least in zip(files, (5, 6), strict=True):
+        file.write_text(f"{text}matchConditions: [pod.priority > {least}]}}\n")
+    run(["prove", "--diff", *map(str, files)])
+    assert "nothing else differs: unknown: not compared" in capsys.readouterr().out
+
+
 def test_what_is_assumed_narrows_what_is_looked_at(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
