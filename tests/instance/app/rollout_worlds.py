@@ -38,9 +38,9 @@ kind: Rollout
 metadata: {name: careful}
 spec:
   steps:
-  - audit: {decisions: 3, for: 1m}
-  - canary: {percent: 30, by: Pod, for: 2m}
-  - canary: {percent: 60, by: Pod, for: 2m}
+  - audit: {decisions: 3, for: 20s}
+  - canary: {percent: 30, by: Pod, for: 40s}
+  - canary: {percent: 60, by: Pod, for: 40s}
   abortWhen:
   - {expression: candidate.errors > 0, message: a rule fails}
   - {expression: candidate.unschedulable > stable.unschedulable + 0.5, message: no node}

@@ -160,7 +160,7 @@ def test_a_rule_aborts_it(tmp_path: Path) -> None:
     world = ObjectWorld(tmp_path)
     before = world.hash
     world.change("false")
-    world.run(70)
+    world.run(25)
     shown = world.status()
     assert shown["phase"] == "Aborted"
     assert shown["state"]["figures"]["candidate.unschedulable"] == 1.0
