@@ -7,6 +7,7 @@ for lists of any length counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from policy_sched.diff import Rewrite
@@ -14,9 +15,9 @@ from policy_sched.language import check
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 from policy_sched.prove.claims import comparisons, unlike
-from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, RuleTerm
+from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
 from policy_sched.prove.solving import Question
-from policy_sched.prove.terms import Opaque, Term, Terms, conjunction, disjunction, negation
+from policy_sched.prove.terms import Opaque, Term, Terms
 from policy_sched.prove.world import World
 
 LONGEST: Final = 10
@@ -91,14 +92,10 @@ def _printed(source: PolicySource, world: World) -> PolicyTerms:
 
 
 def _differences(before: PolicyTerms, after: PolicyTerms, made: Terms) -> Iterator[Term]:
-    """Yield all that must not be for a pod and a node."""
+    """Yield all that must not be for a pod and a node; equal raw scores are normalised alike."""
     for claim in comparisons([before], [after], made):
-        yield claim.term
+        if not claim.final:
+            yield claim.term
     yield unlike(before.match_fails, after.match_fails)
-    yield unlike(_fails(before.score_match), _fails(after.score_match))
-
-
-def _fails(conditions: Sequence[RuleTerm]) -> Term:
-    """Whether a condition fails and no other is false."""
-    wrong = disjunction(*(rule.fails for rule in conditions))
-    return conjunction(wrong, negation(disjunction(*(rule.rejects for rule in conditions))))
+    before, after = (replace(side, match=side.score_match) for side in (before, after))
+    yield unlike(before.match_fails, after.match_fails)
