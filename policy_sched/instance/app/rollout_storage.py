@@ -146,14 +146,14 @@ class LeaseStorage(RolloutStorage):
         return excess(len(packed(record.text())), MOST_PACKED, "use --rollout-state")
 
     def read(self) -> Record | None:
-        """Return the record. Raises ClusterError or StateError."""
+        """Return the record. Raises StateError."""
         held = self._lease.annotation(ANNOTATION)
         if not held:
             return None
         try:
             text = unpacked(held)
         except (ValueError, zlib.error) as error:
-            raise ClusterError(f"annotation {ANNOTATION} of the lease: {error}") from None
+            raise StateError(f"annotation {ANNOTATION} of the lease: {error}") from None
         return read_record(text)
 
     def write(self, record: Record, done: Done) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from policy_sched import rollout
-from policy_sched.errors import ClusterError
 from policy_sched.instance.app.rollout_storage import (
     ANNOTATION,
     CHANGED,
@@ -20,7 +19,7 @@ from policy_sched.instance.app.rollout_storage import (
     read_record,
 )
 from policy_sched.model import PodInfo
-from policy_sched.rollout import Phase
+from policy_sched.rollout import Phase, StateError
 from policy_sched.testing import make_pod
 from tests.instance.app.rollout_worlds import ROLLOUT_TEXT, ObjectWorld, World
 
@@ -275,7 +274,7 @@ def test_a_lease_has_the_record_packed() -> None:
     assert len(lease.annotations[ANNOTATION]) < len(record.text()) / 50
     for wrong in ("%%", "YWJj"):
         lease.annotations[ANNOTATION] = wrong
-        with pytest.raises(ClusterError, match=r"annotation policysched\.dev/rollout of the lease"):
+        with pytest.raises(StateError, match=r"annotation policysched\.dev/rollout of the lease"):
             storage.read()
 
 
