@@ -275,9 +275,8 @@ def _together(one: PolicyTerms, other: PolicyTerms) -> Claim:
         conjunction(one.passes, other.passes),
         False,
         "together they reject every node",
-        policies=(one.name,),
+        policies=(one.name, other.name),
         confirm=lambda seen: bool(seen.feasible),
-        judge=lambda run: all(run((p.name,), "", False)[1].feasible for p in (one, other)),
         **_place(first) | {"rules": (*one.match, *one.filter, *other.match, *other.filter)},
     )
 

@@ -24,7 +24,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.language import compile_policy
 from policy_sched.language.runtime import FAILED, Activation
 from policy_sched.language.values import RuleError
-from policy_sched.model import PodInfo
+from policy_sched.model import Pod, PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.policytest import (
     ExpectedOutcome,
@@ -43,6 +43,10 @@ from policy_sched.scheduler.setup import load_cluster, read_policies
 Key = tuple[Any, ...]
 Plain = dict[str, Any]
 
+#: Containers of a pod that state no requests.
+_MOST_UNSTATED: Final = 4
+PEERS: Final = ("peer", "peer2")
+"""What nodes beside the one of a claim are called."""
 VICTIM_UID: Final = "running-1"
 FAILS: Final = "fails"
 #: Pods that a node of a counterexample has at most.
@@ -146,11 +150,12 @@ def _nodes(values: Values, *, full: bool) -> Iterator[Plain]:
     """Yield the node, and the other one where there is one, with their pods."""
     yield _node(values, full=full)
     yield from _running(values)
-    if values.leaves.get(("peer", "there")):
-        other = {("node", *k[1:]): of for k, of in values.leaves.items() if k[0] == "peer"}
-        beside = Values({("node", "name"): "node-2", **other})
-        yield _node(beside)
-        yield from _running(beside, "other")
+    for number, side in enumerate(PEERS, 2):
+        if values.leaves.get((side, "there")):
+            other = {("node", *k[1:]): of for k, of in values.leaves.items() if k[0] == side}
+            beside = Values({("node", "name"): f"node-{number}", **other})
+            yield _node(beside)
+            yield from _running(beside, f"other-{number}")
 
 
 def _node(values: Values, *, full: bool = False) -> Plain:
@@ -225,13 +230,7 @@ def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> P
                 "controller": True,
             }
         ]
-    requests = {**dict.fromkeys(_stated_as_none(values, path), "0"), **requests}
-    container: Plain = {"name": "main", "image": _IMAGE}
-    limits = values.amounts((*path, "limits"))
-    if requests or limits:
-        both = {"requests": dict(requests), "limits": limits}
-        container["resources"] = {part: amounts for part, amounts in both.items() if amounts}
-    spec: Plain = {"containers": [container]}
+    spec: Plain = {"containers": list(_containers(values, path, requests))}
     if (*path, "priority") in values.leaves:
         spec["priority"] = values.leaves[*path, "priority"]
     if values.leaves.get((*path, "host_network")):
@@ -245,14 +244,33 @@ def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> P
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _stated_as_none(values: Values, path: Key) -> Iterator[str]:
-    """Yield resources of which a pod states 0, so that nothing is taken in its place."""
-    node = path[0] == "victim" or path[:2] == ("node", "pods")
+def _containers(values: Values, path: Key, requests: Mapping[str, str]) -> Iterator[Plain]:
+    """Yield a container with the requests, and more if nonZeroRequests count some without."""
+    unstated = dict(_unstated(values, path))
+    more = {name: count - (name not in requests and count > 0) for name, count in unstated.items()}
+    none = {name: "0" for name, count in unstated.items() if not count and name not in requests}
+    parts = {"requests": {**none, **requests}, "limits": values.amounts((*path, "limits"))}
+    for i in range(1 + max(more.values(), default=0)):
+        if i:
+            parts = {"requests": {name: "0" for name, count in more.items() if i > count}}
+        resources = {part: amounts for part, amounts in parts.items() if amounts}
+        container = {"name": f"more-{i}" if i else "main", "image": _IMAGE}
+        yield {**container, "resources": resources} if resources else container
+
+
+def _unstated(values: Values, path: Key) -> Iterator[tuple[str, int]]:
+    """Yield how many containers of a pod state no request of a resource, where that counts."""
+    running = path[0] == "victim" or path[:2] == ("node", "pods")
     for resource, default in NON_ZERO.items():
         of_pod = values.leaves.get((*path, "non_zero_requests", resource))
-        of_node = values.leaves.get(("node", "nonZeroRequested", resource)) if node else None
-        if of_pod == 0 or (of_node is not None and of_node != default * _count(values)):
-            yield resource
+        of_node = values.leaves.get(("node", "nonZeroRequested", resource)) if running else None
+        if of_pod is not None:
+            stated = values.leaves.get((*path, "requests", resource), 0)
+            if (of_pod - stated) // default not in range(_MOST_UNSTATED):
+                raise NotBuiltError("a pod with many containers that state no requests")
+            yield resource, (of_pod - stated) // default
+        elif of_node is not None and of_node != default * _count(values):
+            yield resource, 0
 
 
 def _pending(values: Values) -> Plain:
@@ -278,6 +296,11 @@ def _pending(values: Values) -> Plain:
     if names:
         pod["spec"]["schedulingGates"] = [{"name": name} for name in names]
     return pod
+
+
+def pending_pod(values: Values) -> PodInfo:
+    """Return the pod that is decided."""
+    return PodInfo.of(msgspec.convert(_pending(values), Pod, strict=False))
 
 
 def _count(values: Values) -> int:
@@ -343,7 +366,8 @@ def outcome(
 
 def loaded(test: Plain) -> tuple[Scenario, Cache]:
     """Return a test without its policies, and its cluster."""
-    (scenario,) = scenarios_of("counterexample.yaml", text_of({**test, "policies": []}))
+    text = msgspec.json.encode({**test, "policies": []}).decode()
+    (scenario,) = scenarios_of("counterexample.yaml", text)
     cache = Cache()
     load_cluster(cache, scenario.objects)
     return scenario, cache

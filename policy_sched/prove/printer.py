@@ -268,6 +268,8 @@ class Printer:
 
     def _spelt(self, value: Any) -> str:
         """Return a text that two values have in common only if they are equal."""
+        if isinstance(value, model.Taint | model.Toleration):
+            return repr(value)
         if is_term(value) or not isinstance(value, bool | int | float | str | tuple | list | dict):
             self.world.alive.append(value)
             return f"term{value.get_id()}" if is_term(value) else f"object{id(value)}"

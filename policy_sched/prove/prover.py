@@ -28,6 +28,7 @@ from policy_sched.profiles.load import load_file
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 from policy_sched.prove import counterexample, tested
 from policy_sched.prove.claims import Claim, claims_of, comparisons, differs
+from policy_sched.prove.clusters import differing, smaller
 from policy_sched.prove.counterexample import bound_says
 from policy_sched.prove.proofs import ProofClaims
 from policy_sched.prove.reading import proofs_in, read
@@ -117,8 +118,9 @@ class Prover:
         self._settings = settings
         self._terms = Terms()
         self.world = World(self._terms, settings.bound)
-        self._tests: dict[str, Kept] = {}
+        self._tests: dict[str, Kept[tuple[str, ExpectedOutcome]]] = {}
         self._variables: list[tuple[Any, Any]] = []
+        self._clusters: dict[Any, Kept[Leaves]] = {}
         self.claims = list(self._claims())
         self.world.finish()
         self._facts = self._terms.facts()
@@ -173,6 +175,7 @@ class Prover:
         if verdict.answer == UNKNOWN and not verdict.internal:
             found = self._shown_by_test(claim, blank)
             found = found or self._tried(claim, blank, question, start)
+            found = found or self._differing(claim, blank, question)
             if found is not None:
                 return found
             if verdict.reason == NEEDS_TIME and seconds > _SHORT:
@@ -276,6 +279,37 @@ class Prover:
                 return self._plainer(claim, verdict, question, values, first)
             first = _raw_of(verdict)
         return None
+
+    def _differing(self, claim: Claim, blank: Verdict, question: Question) -> Verdict | None:
+        """Return the verdict that a cluster brings on which versions differ; None if none does."""
+        name = next(iter((*claim.policies, *claim.rivals)))
+        if claim.differ is None or claim.says:
+            return None
+        sides = claim.sides or (self._settings.paths, self._settings.new)
+        if (sides, name) not in self._clusters:
+            told = differing(name, [read(paths) for paths in sides], self.world.leaves)
+            self._clusters[sides, name] = Kept(told)
+        for values in islice(self._clusters[sides, name], _RUNS):
+            verdict = self._shown(claim, blank, question, values)
+            if verdict.test is not None:
+                return self._smaller(claim, verdict, question, values)
+        return None
+
+    def _smaller(
+        self, claim: Claim, verdict: Verdict, question: Question, values: Leaves
+    ) -> Verdict:
+        """Return a verdict whose cluster is as small as the scheduler needs to confirm it."""
+        left = _RUNS
+        while left:
+            for other in islice(smaller(values), left):
+                left -= 1
+                shown = self._shown(claim, verdict, question, other)
+                if shown.test is not None and shown.answer == verdict.answer:
+                    verdict, values = shown, other
+                    break
+            else:
+                break
+        return verdict
 
     def _plainer(
         self, claim: Claim, verdict: Verdict, question: Question, values: Leaves, against: Any

@@ -22,7 +22,6 @@ from policy_sched.language.values import types
 from policy_sched.prove.printer import Printer
 from policy_sched.prove.scores import Scores
 from policy_sched.prove.terms import (
-    Double,
     Term,
     conjunction,
     disjunction,
@@ -382,8 +381,3 @@ class PolicyPrinter:
                 value = lower.to_int(self.low, near, normalizer.core.span)
             fails = False if value.err is None else failed(self._printer.term(value.err))
             return self._printer.term(value.op), fails
-
-
-def is_double(number: object) -> bool:
-    """Return whether a score is a double."""
-    return isinstance(number, Double)

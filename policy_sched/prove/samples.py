@@ -5,7 +5,9 @@ What is drawn is mostly plain, near what a claim names, and the same each time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
@@ -21,6 +23,7 @@ _TEXTS: Final = ("a", "b", "a,b", "1", "7", "1.2.0", "2.0.0", "yes", "true", "ow
 _NUMBERS: Final = (0, 0, 1, 2, 10, 100, 1000, 4000, 100_000, 1_000_000, 2**30)
 #: Draws of one claim: of all pods and nodes, and of those that come near what is asked.
 DRAWS: Final = 300
+_DURATION: Final = re.compile(r"(\d{1,6})([smh])")
 NOW: Final = ("now",)
 """What the hour of an example is called."""
 
@@ -28,10 +31,17 @@ NOW: Final = ("now",)
 class Draws:
     """Values of constants, drawn near the numbers and texts of a question."""
 
-    def __init__(self, terms: list[Any], seed: int = 7) -> None:
-        self._random = Random(seed)  # noqa: S311  # examples, no secrets
-        self._texts = [text for text in texts_in(terms) if len(text) < 64]
+    def __init__(self, terms: list[Any], constants: Sequence[Any] = ()) -> None:
+        """``constants``: texts and numbers that policies name."""
+        self._random = Random(7)  # noqa: S311  # examples, no secrets
+        named = [text for text in constants if isinstance(text, str)]
+        self._texts = [text for text in (*texts_in(terms), *named) if len(text) < 64]
         numbers = {p.term.as_long() for p in parts_of(terms) if z3.is_int_value(p.term)}
+        numbers |= {number for number in constants if type(number) is int}
+        self._written = [str(number) for number in constants if not isinstance(number, str)]
+        self._written += [
+            moment.strftime("%Y-%m-%dT%H:%M:%SZ") for text in named for moment in _moments(text)
+        ]
         near = sorted({n + by for n in numbers for by in (-1, 0, 1) if abs(n) < 2**62})
         self._numbers = [*near, *_NUMBERS]
         self.draw_texts()
@@ -39,6 +49,10 @@ class Draws:
     def draw_texts(self) -> None:
         """Choose the texts of what is drawn next: few, as it matters which are equal."""
         self._drawn = self._random.choices([*self._texts, *_TEXTS], k=2)
+        if self._written:
+            written, numbers = self._random.choices(self._written, k=2), map(str, self._numbers)
+            written += self._random.choices([*numbers], k=2)
+            self._drawn += [*written, ",".join(written[1:3])]
 
     def value(self, leaf: Any, key: tuple[Any, ...], plain: float) -> Any:
         """Return a value for a constant; ``plain``: how often it is absent, empty, or 0."""
@@ -54,6 +68,14 @@ class Draws:
         if key[-1] in ("length", "podCount"):
             return random.randrange(4)
         return random.choice(self._numbers)
+
+
+def _moments(text: str) -> Iterator[datetime]:
+    """Yield moments that are as long before the time of an example as a text says, and nearly."""
+    found = _DURATION.fullmatch(text)
+    for off in (0, 1) if found else ():
+        unit = {"s": 1, "m": 60, "h": 3600}[found[2]]  # type: ignore[index]  # it matches
+        yield datetime(2026, 1, 1, 12, 30) - timedelta(seconds=int(found[1]) * unit - off)  # type: ignore[index]
 
 
 def plainest(leaf: Any, key: tuple[Any, ...]) -> Any:

@@ -119,7 +119,7 @@ class Question:
 
     def _concerns(self, leaf: Any) -> bool:
         parts = leaf if isinstance(leaf, tuple) else (leaf,)
-        return any(is_term(part) and str(part) in self.constants for part in parts)
+        return any(is_term(part) and part.decl().name() in self.constants for part in parts)
 
 
 def _asked(condition: Term, steps: int) -> tuple[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.runtime import FAILED
@@ -22,14 +23,17 @@ TESTS_FILE = "tests.yaml"
 _MOST = 20
 
 
-class Kept:
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
     """What is yielded, which may be gone through several times and is computed once."""
 
-    def __init__(self, told: Iterator[tuple[str, ExpectedOutcome]]) -> None:
+    def __init__(self, told: Iterator[T]) -> None:
         self._told = told
-        self._before: list[tuple[str, ExpectedOutcome]] = []
+        self._before: list[T] = []
 
-    def __iter__(self) -> Iterator[tuple[str, ExpectedOutcome]]:
+    def __iter__(self) -> Iterator[T]:
         yield from self._before
         for one in self._told:
             self._before.append(one)

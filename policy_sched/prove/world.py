@@ -26,8 +26,9 @@ ASSUMPTIONS: Final = {
     "are sums, are below 2**62.",
     "free": "What is free of a resource is what is allocatable less what is requested.",
     "requested": "What is requested on a node is the sum of its pods' requests, up to "
-    "2**62 - 2**56; nonZeroRequested is at least as much. "
-    "A node without pods has nothing requested.",
+    "2**62 - 2**56. A node without pods has nothing requested.",
+    "nonZero": "nonZeroRequested is at least what is requested; of extended resources it, and "
+    "nonZeroRequests, are what is requested.",
     "priority": "A pod's priority is from -2147483648 to 2147483647.",
     "pending": "The pod is not being deleted.",
     "preemption": "A pod's preemptionPolicy is Never, PreemptLowerPriority or not stated.",
@@ -167,15 +168,26 @@ class World:
             most = MAX_UNITS if resource == "storage" else MOST_COUNTED
         leaf = self.number(key, 0, most)
         if new and family == "nonZeroRequested":
-            self.terms.notes[str(leaf)] = "nonZeroRequested"
             requested = self._amount("requested", resource)
             pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
-            self.terms.prefer(leaf, _one_container(leaf, requested, resource, pods))
+            none = z3.And(requested == 0, leaf == NON_ZERO.get(resource, 0) * pods)
+            self._non_zero(leaf, requested, resource, z3.Or(leaf == requested, none))
             self.terms.assume(terms.disjunction(leaf >= requested, requested > MAX_UNITS))
         if new and family == "requested":
             pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
+
+    def _non_zero(self, leaf: Term, stated: Term, resource: str, shown: Term) -> None:
+        """Note what is known of requests that count more than is stated.
+
+        ``shown``: what holds in examples, in which few containers state nothing.
+        """
+        if "/" in resource:
+            self.terms.assume(terms.disjunction(leaf == stated, stated > MAX_UNITS))
+            return
+        self.terms.notes[str(leaf)] = "requests that are not stated"
+        self.terms.prefer(leaf, shown)
 
     def list_of(self, key: tuple[Any, ...], kind: str) -> Listing:
         """Return a list of objects of a kind, unrolled up to the bound."""
@@ -346,20 +358,10 @@ class World:
         if new and name == "limits":
             self.terms.notes[str(leaf)] = name
         if new and name == "non_zero_requests":
-            self.terms.notes[str(leaf)] = "nonZeroRequests"
             stated = self.amount(Mapping("amounts", (*mapping.path[:-1], "requests")), resource)
-            self.terms.prefer(leaf, _one_container(leaf, stated, resource, 1))
+            unstated = [leaf == stated + NON_ZERO.get(resource, 0) * k for k in range(4)]
+            self._non_zero(leaf, stated, resource, z3.Or(*unstated))
         return leaf
-
-
-def _one_container(leaf: Term, stated: Term, resource: str, pods: Term) -> Term:
-    """Return whether nonZeroRequests are those of pods of one container, which states all or none.
-
-    Examples have such pods.
-    """
-    if resource not in NON_ZERO:
-        return leaf == stated
-    return z3.Or(leaf == stated, z3.And(stated == 0, leaf == NON_ZERO[resource] * pods))
 
 
 class ChangedWorld(World):

@@ -379,6 +379,7 @@ FOLLOWS: Final = {
     "characters": test_characters_that_the_solver_does_not_know_count_as_others,
     "free": test_what_is_requested_is_the_sum_of_the_pods,
     "requested": test_what_is_requested_is_the_sum_of_the_pods,
+    "nonZero": test_no_recorded_pod_or_node_breaks_an_assumption,
     "pending": test_scheduler.test_a_pod_on_its_way_out_is_passed_over,
     "ranges": test_no_recorded_pod_or_node_breaks_an_assumption,
 }
