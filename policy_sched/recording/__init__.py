@@ -33,6 +33,8 @@ recorder saw it.
 """
 
 from policy_sched.recording.events import (
+    FAILED as FAILED,
+    REJECTED as REJECTED,
     Added as Added,
     Decided as Decided,
     Deleted as Deleted,

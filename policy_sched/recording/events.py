@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from policy_sched.model import ApiObject
+
+REJECTED: Final = "Unschedulable"
+FAILED: Final = "SchedulerError"
+"""Reasons of decisions that found no node: it was rejected by each, or there was an error."""
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):

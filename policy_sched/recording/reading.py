@@ -350,12 +350,12 @@ class _State:
 
     def _at(self, at: int) -> int:
         """Return the time of a line in ns since 1970; it never goes back."""
-        time = self._began + at
-        time = max(time, self.time)
         if not 0 <= at <= _LATEST:
             raise ValueError(f"{at} is no time")
-        self.time = time
-        return time
+        time = self._began + at
+        if time > self.time:
+            self.time = time
+        return self.time
 
     def _known(self, number: int) -> Any:
         """Return an object that is there."""

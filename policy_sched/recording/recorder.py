@@ -79,11 +79,13 @@ class Kept:
 class _Known(msgspec.Struct, gc=False):
     """An object that is there: its number, and the object as it came, or its reduced form.
 
-    ``told``: the last decision about a pod that the recorder was told of.
+    Of a pod ``status`` is what was written of its status, and ``told`` the last decision that the
+    recorder was told of.
     """
 
     number: int
     object: Any
+    status: model.PodStatus | None = None
     told: Decided | None = None
 
 
@@ -309,8 +311,8 @@ class Recorder:
         before, after = old.status, pod.status
         if before != after:
             status = _without_messages(after)
-            if status != _without_messages(before):
-                changes["status"] = status
+            if status != known.status:
+                changes["status"] = known.status = status
         if changes:
             self._lines.append(lines.ChangedLine(at, known.number, changes))
         told = known.told
@@ -396,6 +398,7 @@ class Recorder:
             k: v for k, v in meta.annotations.items() if k in self._annotations
         }
         shared = lines.SharedMeta(meta.labels, annotations, meta.owner_references)
+        known.status = _without_messages(pod.status)
         spec = _with_sources(pod.spec)
         if node:
             spec = replace(spec, node_name="")
@@ -411,7 +414,7 @@ class Recorder:
                 meta.creation_timestamp,
                 meta.deletion_timestamp,
                 node,
-                _without_messages(pod.status),  # type: ignore[arg-type]  # raw where it is read
+                known.status,  # type: ignore[arg-type]  # raw where it is read
             )
         )
 

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from policy_sched.diff import read_decision_log
 from policy_sched.instance.observability import DecisionRecord
 from policy_sched.model import Pod
-from policy_sched.recording import Added, Decided, Event, Modified
+from policy_sched.recording import FAILED, REJECTED, Added, Decided, Event, Modified
 from policy_sched.replay.policies import PolicySet
 from policy_sched.simulate import uid_of
 
-_REASONS: Final = {"unschedulable": "Unschedulable", "error": "SchedulerError"}
+_REASONS: Final = {"unschedulable": REJECTED, "error": FAILED}
 
 
 def logged_decisions(paths: Sequence[str], sets: Mapping[str, PolicySet]) -> list[Decided]:

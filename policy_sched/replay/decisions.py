@@ -31,13 +31,11 @@ from policy_sched.framework.runtime import Hooks
 from policy_sched.instance import shadow
 from policy_sched.instance.shadow import Agreement, Comparison, LoggedDecision
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.recording import Added, Decided, Deleted, Event, Modified, PolicyChanged
+from policy_sched.recording import FAILED, Added, Decided, Deleted, Event, Modified, PolicyChanged
 from policy_sched.scheduler import Profile, setup
 from policy_sched.simulate import RecordedLife, RecordedTies, VirtualClock, uid_of
 
 Plans = Sequence[CompiledPlan]
-ERROR_REASON: Final = "SchedulerError"
-"""The reason of a decision that failed with an error."""
 MOST_SETS: Final = 8
 """Sets of policies whose profiles are kept at a time."""
 
@@ -153,7 +151,6 @@ class OwnDecisions:
         self._scheduler = self._cluster.scheduler
         self._plans_of = plans_of
         self._profiles: dict[str, Mapping[str, Profile] | None] = {}
-        self._in_force = ""
         self._pending: dict[str, model.PodInfo] = {}
         self._reserved: dict[str, _Reservation] = {}
         self._infos = model.PodInfos()
@@ -214,7 +211,6 @@ class OwnDecisions:
 
     def _change_policies(self, content_hash: str) -> None:
         profiles = self._profiles_of(content_hash)
-        self._in_force = content_hash
         if profiles is None:
             return
         self._scheduler.profiles = profiles
@@ -271,7 +267,7 @@ class OwnDecisions:
             return self._leave_out(f"no profile has schedulerName {info.scheduler_name}")
         if self._scheduler.cache.is_assumed(info.uid):
             self._give_up(info.uid)
-        if decided.reason == ERROR_REASON:
+        if decided.reason == FAILED:
             self._follow(decided, info, None, profile)
             return self._leave_out("the attempt met an error")
         choice = self._choice(decided, info, profile)

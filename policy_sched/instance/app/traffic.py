@@ -27,7 +27,15 @@ from policy_sched.model import SECOND, ApiObject
 from policy_sched.profiles.build import declared_kinds
 from policy_sched.profiles.load import with_schemas
 from policy_sched.profiles.reload import ActivePolicies, PolicyFiles, PolicyStore
-from policy_sched.recording import EVERY, Decided, Kept, RecordedPolicies, Recorder
+from policy_sched.recording import (
+    EVERY,
+    FAILED,
+    REJECTED,
+    Decided,
+    Kept,
+    RecordedPolicies,
+    Recorder,
+)
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Preempt
 from policy_sched.source import read_bytes
 
@@ -206,7 +214,7 @@ class RecordingThread:
             scheduler=scheduler,
             policies=policies,
             nominated_node=node,
-            reason=_REJECTED if decision.status.rejected else _FAILED,
+            reason=REJECTED if decision.status.rejected else FAILED,
             message=decision.message,
             victims=victims,
         )
@@ -247,11 +255,6 @@ class RecordingThread:
 
     def _keep(self, _time: int, policies: RecordedPolicies) -> None:
         self.recorder.keep(policies)
-
-
-_REJECTED: Final = "Unschedulable"
-_FAILED: Final = "SchedulerError"
-"""Reasons of the condition PodScheduled."""
 
 
 def recorded_policies(files: PolicyFiles, content_hash: str) -> RecordedPolicies:
