@@ -353,7 +353,7 @@ class _State:
         if not 0 <= at <= _LATEST:
             raise ValueError(f"{at} is no time")
         time = self._began + at
-        if time > self.time:
+        if time > self.time:  # noqa: PLR1730 - max takes longer
             self.time = time
         return self.time
 
