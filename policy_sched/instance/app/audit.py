@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 WINDOW: Final = 1.0
 """Seconds whose share may be spent at once: a quiet hour is not saved up for a busy second."""
-WITH_CACHES: Final = 1.25
+WITH_CACHES: Final = 1.5
 """What a comparison costs, by the time that it takes: the next decision finds the caches of the
 processor filled otherwise."""
 MOST_PASSED: Final = 256
