@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from policy_sched.diff import Rewrite
 from policy_sched.language import check
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
@@ -19,6 +18,9 @@ from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
 from policy_sched.prove.solving import Question
 from policy_sched.prove.terms import Opaque, Term, Terms
 from policy_sched.prove.world import World
+
+if TYPE_CHECKING:  # it takes as long to import as everything here
+    from policy_sched.diff import Rewrite
 
 LONGEST: Final = 10
 """Seconds of processor time that all questions may take together."""
@@ -32,7 +34,8 @@ def decide_alike(rewrites: Sequence[Rewrite]) -> bool:
     The policies differ in filter and score, and in what these share, alone.
     """
     limits = ProcessLimits(LONGEST)
-    with LimitedProcess[Sequence[Rewrite], bool](all_alike, limits, forks=True) as process:
+    asked: LimitedProcess[Sequence[Rewrite], bool] = LimitedProcess(all_alike, limits, forks=True)
+    with asked as process:
         process.begin(rewrites)
         try:
             return process.result()
