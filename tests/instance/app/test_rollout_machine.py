@@ -129,7 +129,7 @@ class Rolling(RuleBasedStateMachine):
             self.world.clock.advance(1)
             self.world.act(self.world.instance)
         force, state, rollouts = self.world.hash, self.state, self.world.instance.rollouts
-        written = rollouts is not None and not rollouts._writing
+        written = rollouts is not None and rollouts.settled and not rollouts._writing
         self.world.start()
         assert self.world.hash == force
         again = self.state
