@@ -25,7 +25,6 @@ from policy_sched.language.values import OWNER, types
 
 CRD: Final = "CustomResourceDefinition"
 NO_SCHEMA: Final = "PS801"
-MISSPELT: Final = "PS802"
 UNTYPED: Final = "PS803"
 MAX_INPUTS: Final = 20
 MAX_SCHEMA_BYTES: Final = 1 << 20
