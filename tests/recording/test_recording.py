@@ -175,7 +175,7 @@ def test_every_cut_is_read_to_the_last_whole_line(tmp_path: Path) -> None:
     events = a_small_one(path)
     file = path / "000001.jsonl.gz"
     whole, most, refused = file.read_bytes(), 0, 0
-    for size in (*range(0, len(whole) - 1, 3), len(whole) - 1):
+    for size in range(len(whole)):
         file.write_bytes(whole[:size])
         plain = zlib.decompressobj(31).decompress(whole[:size])
         lines = plain.split(b"\n")[:-1]
@@ -193,7 +193,7 @@ def test_every_cut_is_read_to_the_last_whole_line(tmp_path: Path) -> None:
         told = [line for line in lines if b'"at":' in line and b'"end"' not in line]
         assert len(read) == 1 + len(told)  # the policies
     assert most == len(events)
-    assert refused > 30
+    assert refused > 100
 
 
 def test_every_changed_byte_is_read_or_refused(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_every_changed_byte_is_read_or_refused(tmp_path: Path) -> None:
     whole = file.read_bytes()
     plain = gzip.decompress(whole)
     random, told = Random(7), list[str]()
-    for number in range(200):
+    for number in range(600):
         data = bytearray(whole if number % 3 == 0 else plain)
         for _ in range(random.choice((1, 1, 2, 8))):
             data[random.randrange(len(data))] = random.choice((random.randrange(256), 48, 44, 125))
@@ -213,7 +213,7 @@ def test_every_changed_byte_is_read_or_refused(tmp_path: Path) -> None:
             list(Recording.open(path).events())
         except PolicySchedError as error:
             told.append(str(error))
-    assert len(told) > 30
+    assert len(told) > 100
     assert all(str(path) in text for text in told)
 
 
@@ -523,7 +523,7 @@ def names_in(value: Any) -> Iterator[str]:
 
 
 @given(seed=SEEDS)
-@settings(max_examples=scaled(30))
+@settings(max_examples=scaled(60))
 def test_pseudonyms_hide_every_name_all_along(seed: int) -> None:
     """And tell the same story: what is read is what was told, with pseudonyms."""
     random = Random(seed)

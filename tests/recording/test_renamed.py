@@ -60,7 +60,7 @@ def same(left: OneShotRun, other: OneShotRun, pseudonyms: Pseudonyms) -> list[st
     return [placement.pod for placement, ours, theirs in pairs if ours != theirs]
 
 
-def scenarios(family: str, folder: Path, count: int = 3) -> list[Scenario]:
+def scenarios(family: str, folder: Path, count: int = 6) -> list[Scenario]:
     """Return some recorded scenarios of a family."""
     every = gzip.decompress((CONFORMANCE / f"{family}.jsonl.gz").read_bytes()).splitlines(True)
     some = folder / f"{family}.jsonl"

@@ -36,7 +36,7 @@ def test_a_replay_with_the_same_policies_is_the_recording(events: list[Event]) -
     assert run.counts["evicted"] == sum(life.evicted for life in given.lives.values()) > 0
 
 
-@settings(max_examples=scaled(4), deadline=None)
+@settings(max_examples=scaled(6), deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_any_history_agrees_with_its_own_policies(seed: int) -> None:
     """Whatever comes and goes, and in which order; played anew, every pod gets its node again."""
@@ -50,7 +50,7 @@ def test_any_history_agrees_with_its_own_policies(seed: int) -> None:
     }
 
 
-@settings(max_examples=scaled(4), deadline=None)
+@settings(max_examples=scaled(6), deadline=None)
 @given(cut=st.floats(0, 1))
 def test_a_recording_may_end_anywhere(cut: float, events: list[Event]) -> None:
     """What is there is played; pods that have not ended run to the end."""
