@@ -44,7 +44,7 @@ from policy_sched.lsp.cursor import (
     word_before,
 )
 from policy_sched.profiles import models
-from policy_sched.profiles.check import PASSES, SCORE
+from policy_sched.profiles.check import OF_POLICIES, PASSES
 from policy_sched.profiles.load import WITH_SELECTORS
 
 _FILES: Final = {
@@ -194,22 +194,32 @@ _OF_CLAIMS: Final = {
         "of claims",
         "Whether the filters of all policies, or of one, let the node pass.",
     ),
-    SCORE: Entry(f'{SCORE}("POLICY")', "of claims", "The raw score of a policy for the node."),
+    **{
+        name: Entry(f'{name}("POLICY"): {kind}', "of claims", text)
+        for name, kind, text in (
+            ("score", "double", "The raw score of a policy for the node."),
+            ("normalized", "int", "The score as it is after `normalize`, before weights."),
+            ("takesPart", "bool", "Whether the policy's `matchConditions` hold."),
+            ("preEnqueue", "bool", "Whether the policy lets the pod enter the queue."),
+            ("eligible", "bool", "Whether the policy lets the pod evict others."),
+            ("victim", "bool", "Whether the pod may then evict `victim`."),
+        )
+    },
 }
-_NAMES_POLICY: Final = re.compile(rf"\b({PASSES}|{SCORE})\(\\?[\"']([^\"'\\]*)$")
+_NAMES_POLICY: Final = re.compile(rf"\b({'|'.join(OF_POLICIES)})\(\\?[\"']([^\"'\\]*)$")
 
 
-def _policy_before(cursor: CursorPosition) -> tuple[str, bool] | None:
-    """Return the start of a policy's name at a cursor in a claim, and whether it has to score."""
+def _policy_before(cursor: CursorPosition) -> tuple[str, str] | None:
+    """Return the start of a policy's name at a cursor in a claim, and the function it is for."""
     if cursor.path == ("claims", "monotone", "score"):
-        return cursor.before or "", True
+        return cursor.before or "", "score"
     match = _NAMES_POLICY.search(cursor.before or "") if cursor.claims else None
-    return None if match is None else (match[2], match[1] == SCORE)
+    return None if match is None else (match[2], match[1])
 
 
-def _policies(start: str, scores: bool, policies: Sequence[CheckedPolicy]) -> Iterator[Suggestion]:
+def _policies(start: str, function: str, policies: Sequence[CheckedPolicy]) -> Iterator[Suggestion]:
     for policy in policies:
-        if policy.name.startswith(start) and (policy.score is not None or not scores):
+        if policy.name.startswith(start) and OF_POLICIES[function](policy):
             yield Suggestion(
                 policy.name, "variable", Entry(policy.name, "policy of the claims", "")
             )

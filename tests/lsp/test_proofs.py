@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.lsp.suggestions import fixes, meaning, suggestions
-from policy_sched.profiles.check import check_open
+from policy_sched.profiles.check import OF_POLICIES, check_open
 
 POLICIES = """\
 apiVersion: policysched.dev/v1alpha1
@@ -65,7 +65,7 @@ def test_keys_come_from_the_schema(path: str) -> None:
 )
 def test_rules_are_completed_in_every_form(before: str, path: str) -> None:
     """Pod, node, functions, and what claims alone have; below a name its fields."""
-    assert labels(path, before) >= {"pod", "node", "passes", "score", "quantity"}
+    assert labels(path, before) >= {"pod", "node", "passes", "quantity", *OF_POLICIES}
     assert labels(path, f"{before}node.rea") == {"ready"}
 
 
@@ -75,6 +75,9 @@ def test_rules_are_completed_in_every_form(before: str, path: str) -> None:
         ("always: passes('", {"Gold", "Ranks"}),
         ('always: "passes(\\"G', {"Gold"}),
         ("never: score('", {"Ranks"}),
+        ("never: normalized('", {"Ranks"}),
+        ("never: takesPart('", {"Gold", "Ranks"}),
+        ("never: eligible('", set()),
         ("monotone: {score: ", {"Ranks"}),
         ("name: passes('", set()),
     ],

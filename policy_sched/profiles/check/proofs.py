@@ -33,7 +33,7 @@ from policy_sched.source import Marked, leads_out, root_of, shortened
 PASSES, SCORE, NORMALIZED = "passes", "score", "normalized"
 TAKES_PART, ENQUEUES = "takesPart", "preEnqueue"
 ELIGIBLE, VICTIM = "eligible", "victim"
-_POLICIES: Final[dict[str, Callable[[check.CheckedPolicy], bool]]] = {
+OF_POLICIES: Final[dict[str, Callable[[check.CheckedPolicy], bool]]] = {
     PASSES: lambda _policy: True,
     SCORE: lambda policy: policy.score is not None,
     NORMALIZED: lambda policy: policy.score is not None,
@@ -212,7 +212,7 @@ def source_of_claims(policies: Sequence[check.CheckedPolicy]) -> PolicySource:
     scores = [policy.score for policy in policies if policy.score is not None]
     doubles = any(score.expression.core.type == types.DOUBLE for score in scores)
     stand_for = {
-        **dict.fromkeys(_POLICIES, 'policy == ""'),
+        **dict.fromkeys(OF_POLICIES, 'policy == ""'),
         SCORE: "double(policy.size())" if doubles else "policy.size()",
         NORMALIZED: "policy.size()",
     }
@@ -255,7 +255,7 @@ def _wrong_names(core: ast.Core, policies: Sequence[check.CheckedPolicy]) -> Ite
     for part in check.walk(core):
         if not isinstance(part, ast.UserCall):
             continue
-        known = [policy.name for policy in policies if _POLICIES[part.name](policy)]
+        known = [policy.name for policy in policies if OF_POLICIES[part.name](policy)]
         (given,) = part.args
         name = given.value if isinstance(given, ast.Const) else None
         if name in known or (name == "" and part.name == PASSES):
