@@ -44,7 +44,7 @@ from policy_sched.lsp.cursor import (
     word_before,
 )
 from policy_sched.profiles import models
-from policy_sched.profiles.check import OF_POLICIES, PASSES
+from policy_sched.profiles.check import OF_POLICIES, PASSES, SCORE
 from policy_sched.profiles.load import WITH_SELECTORS
 
 _FILES: Final = {
@@ -197,7 +197,7 @@ _OF_CLAIMS: Final = {
     **{
         name: Entry(f'{name}("POLICY"): {kind}', "of claims", text)
         for name, kind, text in (
-            ("score", "double", "The raw score of a policy for the node."),
+            (SCORE, "double", "The raw score of a policy for the node."),
             ("normalized", "int", "The score as it is after `normalize`, before weights."),
             ("takesPart", "bool", "Whether the policy's `matchConditions` hold."),
             ("preEnqueue", "bool", "Whether the policy lets the pod enter the queue."),
@@ -212,7 +212,7 @@ _NAMES_POLICY: Final = re.compile(rf"\b({'|'.join(OF_POLICIES)})\(\\?[\"']([^\"'
 def _policy_before(cursor: CursorPosition) -> tuple[str, str] | None:
     """Return the start of a policy's name at a cursor in a claim, and the function it is for."""
     if cursor.path == ("claims", "monotone", "score"):
-        return cursor.before or "", "score"
+        return cursor.before or "", SCORE
     match = _NAMES_POLICY.search(cursor.before or "") if cursor.claims else None
     return None if match is None else (match[2], match[1])
 

@@ -411,7 +411,7 @@ def _pass_alike(old: PolicyTerms, new: PolicyTerms, claim: Callable[..., Claim])
     if gates or filters:
         yield claim(
             "the reasons are the same", _unlike_reasons(old, new),
-            "it is rejected for another reason", [*gates, *filters], differ=_other_reasons,
+            "another reason is given", [*gates, *filters], differ=_other_reasons,
         )  # fmt: skip
 
 

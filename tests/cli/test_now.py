@@ -141,6 +141,7 @@ def test_a_pod_of_a_test_is_created_at_the_time_of_the_test(folder: Path) -> Non
 def test_diff_takes_the_time(capsys: pytest.CaptureFixture[str]) -> None:
     """Both policy sets look at the cluster at that time."""
     common = ["diff", "policy.yaml", "policy.yaml", "--cluster", "cluster.yaml", "-o", "json"]
+    common.append("--always-simulate")
     assert run([*common, "--now", NOON]) == 0
     closed = capsys.readouterr().out
     assert run([*common, "--now", NIGHT]) == 0

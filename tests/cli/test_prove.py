@@ -200,9 +200,7 @@ def test_a_difference_is_shown_with_both_outcomes(
     said = "it is rejected (rank) before, it passes now"
     assert f"the same nodes pass: refuted: a node passes one and not the other: {said}" in out
     said = "it is rejected (rank) before, it is rejected (order) now"
-    assert (
-        f"the reasons are the same: refuted: a node is rejected for another reason: {said}" in out
-    )
+    assert f"the reasons are the same: refuted: another reason is given: {said}" in out
     assert "Tiers: the raw scores are the same: proven" in out
 
 

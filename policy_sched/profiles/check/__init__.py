@@ -22,6 +22,7 @@ from policy_sched.profiles.check.proofs import (
     NORMALIZED as NORMALIZED,
     OF_POLICIES as OF_POLICIES,
     PASSES as PASSES,
+    SCORE as SCORE,
     TAKES_PART as TAKES_PART,
     VICTIM as VICTIM,
     CheckedProof as CheckedProof,
