@@ -46,6 +46,7 @@ def test_the_ledger_is_a_table_and_data(
 ) -> None:
     """Rates, thresholds, the floor of the same run, the ratio, and calls per pod."""
     monkeypatch.setattr(ledger, "plan", lambda nodes: [(BASIC.name, nodes)])
+    monkeypatch.setattr(ledger, "_FLOOR_VALUES", 25_000)
     command = ["bench", "All", "--nodes", "30", "--pods", "20"]
     assert run([*command, "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
