@@ -53,6 +53,11 @@ class PolicyObject(msgspec.Struct, frozen=True):
         """What messages call it, as kubectl does."""
         return f"{self.kind.lower()}.{_GROUP}/{self.name}"
 
+    @property
+    def text(self) -> str:
+        """The document that a file would have, as JSON."""
+        return msgspec.json.encode(_as_in_a_file(msgspec.json.decode(self.raw))).decode()
+
 
 class LoadedObject(msgspec.Struct, frozen=True):
     """An object that was read: its policy, mended if possible, and its problems."""

@@ -260,7 +260,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
 
     def _sources(self) -> dict[str, str]:
         """Return the texts of all files by their whole paths, and of objects by their names."""
-        return {given.file: given.raw.decode() for given in self.objects} | {
+        return {given.file: given.text for given in self.objects} | {
             str(Path(file).absolute()): read_bytes(file).decode("utf-8", "replace")
             for file in self.fingerprint()
             if Path(file).is_file()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.profiles.load import read_object
+from policy_sched.profiles.load import PolicyObject, read_object
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, alone, first_compilation
 from tests.profiles.load.test_policy_object import policy_object
 
@@ -99,6 +100,28 @@ def test_a_start_leaves_out_what_no_compiler_can_compile() -> None:
     assert not compilation.failed
     assert [given.name for given in files.objects] == ["a", "b"]
     assert tried == [("a", "costly", "b"), ("a",), ("costly",), ("b",), ("a", "b")]
+
+
+def test_what_an_api_server_writes_is_no_part_of_a_set(tmp_path: Path) -> None:
+    """An object has the hash of the same policy in a file, and its text is that of each version."""
+    head = {"apiVersion": "policysched.dev/v1alpha1", "kind": "Policy"}
+    metadata = {"name": "mine", "labels": {"team": "a"}, "annotations": {"note": "b"}}
+    own = {**head, "metadata": metadata, "spec": {"filter": FILTER, **JOINS}}
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(own))
+    of_file = PolicyFiles(None, (str(file),)).compile()
+    stamps = {"uid": "1", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    fields = [{"manager": "kubectl", "operation": "Apply"}]
+    texts = []
+    for version in ("1", "2"):
+        stamped = metadata | stamps | {"resourceVersion": version, "managedFields": fields}
+        raw = json.dumps({**own, "metadata": stamped, "status": {"hash": version}})
+        given = PolicyObject("mine", raw.encode(), 2)
+        of_object = PolicyFiles(objects=(given,), keeps_texts=True).compile()
+        assert of_object.content_hash == of_file.content_hash
+        texts.append(of_object.sources)
+    assert texts[0] == texts[1]
+    assert json.loads(texts[0][given.file]) == own
 
 
 def test_an_object_is_judged_alone() -> None:
