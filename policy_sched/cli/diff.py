@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from importlib import import_module
 from typing import Annotated, Literal
@@ -32,7 +32,7 @@ from policy_sched.diff import (
     shadow_page,
     summarize,
 )
-from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.instance.shadow import Agreement
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import Structs
@@ -200,17 +200,9 @@ def _untried(old: CompiledFiles, new: CompiledFiles) -> list[Diagnostic]:
     """Return what differs and is tried by no step of the Rollout among the new files."""
     if not new.rollout:
         return []
-    from policy_sched.profiles.check import untried_sections  # noqa: PLC0415  for rollouts alone
+    from policy_sched.profiles.check import untried_changes  # noqa: PLC0415  for rollouts alone
 
-    before, after = (
-        {name: source for ready in files.plans for name, source in ready.plan.policies.items()}
-        for files in (old, new)
-    )
-    return [
-        replace(problem, severity=Severity.WARNING)
-        for name, source in after.items()
-        for problem in untried_sections(source, new.rollout, before.get(name))
-    ]
+    return untried_changes(old.plans, new.plans, new.rollout)
 
 
 def _alike(changed: Sequence[Rewrite]) -> bool:

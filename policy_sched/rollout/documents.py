@@ -18,7 +18,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic
 from policy_sched.language.stdlib import text_of_timestamp
 from policy_sched.language.values import KINDS, LimitError, one_evaluation
-from policy_sched.profiles.check import CheckedAbortRule, CheckedRollout
+from policy_sched.profiles.check import UNTRIED, CheckedAbortRule, CheckedRollout
 from policy_sched.profiles.load import PolicyObject
 from policy_sched.profiles.models import ROLLOUT_KIND, RolloutStep
 from policy_sched.profiles.reload import checked_rollout
@@ -127,8 +127,9 @@ def report_of_object(value: Plain) -> RolloutReport:
     state = state_of_object(value)
     if state is None:
         raise StateError(f"rollout {plan.name} has not begun: no scheduler has written its status")
-    given = value["status"].get("differences", ())
-    return rollout_report(plan, state, [Example(**example) for example in given])
+    status = value["status"]
+    examples = [Example(**example) for example in status.get("differences", ())]
+    return rollout_report(plan, state, examples, status.get("untried", ()))
 
 
 def status_of(
@@ -139,9 +140,11 @@ def status_of(
     ``percent``: how many pods in a hundred the candidate decides.
     """
     since = text_of_timestamp(state.began // 10**9 * 10**9)
+    reason = state.reason or str(state.phase)
     holding = {
-        "Promoted": state.phase is Phase.PROMOTED,
-        "Aborted": state.phase is Phase.ABORTED,
+        "Promoted": (state.phase is Phase.PROMOTED, reason, report.message),
+        "Aborted": (state.phase is Phase.ABORTED, reason, report.message),
+        "Untried": (bool(report.untried), UNTRIED, "; ".join(report.untried)),
     }
     return {
         "observedGeneration": generation,
@@ -155,13 +158,15 @@ def status_of(
             {
                 "type": name,
                 "status": "True" if holds else "False",
-                "reason": state.reason or str(state.phase),
-                "message": report.message,
+                "reason": why,
+                "message": message,
                 "lastTransitionTime": since,
                 "observedGeneration": generation,
             }
-            for name, holds in holding.items()
+            for name, (holds, why, message) in holding.items()
+            if holds or name != "Untried"
         ],
+        "untried": report.untried,
         "differences": report.document()["differences"],
         "state": json.loads(state.text()),
     }

@@ -77,6 +77,8 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
     measures: dict[str, Measures]
     abort_when: list[RuleReport]
     differences: list[Example]
+    untried: list[str] = msgspec.field(default_factory=list)
+    """What differs and is tried by no step, each with its place."""
 
     def document(self) -> Document:
         """Return the report as plain data."""
@@ -125,7 +127,8 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
             ("Stable:", self.stable[:_DIGITS]),
             ("Candidate:", self.candidate[:_DIGITS]),
         ]
-        return [*rows, ("Message:", self.message)] if self.message else rows
+        rows += [("Message:", self.message)] if self.message else []
+        return [*rows, *(("Untried:", each) for each in self.untried)]
 
 
 class RolloutControl(Protocol):
@@ -143,7 +146,9 @@ class RolloutControl(Protocol):
         ...
 
 
-def rollout_report(plan: Plan, state: State, differences: Sequence[Example] = ()) -> RolloutReport:
+def rollout_report(
+    plan: Plan, state: State, differences: Sequence[Example] = (), untried: Sequence[str] = ()
+) -> RolloutReport:
     """Return what a rollout shows; of the differences, the last ones."""
     stable, candidate = state.counts.stable.measures(), state.counts.candidate.measures()
     ended = state.phase is Phase.PROMOTED
@@ -171,6 +176,7 @@ def rollout_report(plan: Plan, state: State, differences: Sequence[Example] = ()
         {"stable": stable, "candidate": candidate},
         [_rule(rule, stable, candidate) for rule in plan.abort_when],
         list(differences)[-EXAMPLES:],
+        list(untried),
     )
 
 

@@ -37,6 +37,12 @@ def canary(minutes: int = 12) -> State:
     return state
 
 
+def test_what_no_step_tries_is_shown() -> None:
+    """After the message, with its place."""
+    lines = list(rollout_report(PLAN, canary(), untried=["a.yaml:1:2: evict"]).text_lines())
+    assert lines[6] == "Untried:    a.yaml:1:2: evict"
+
+
 def test_the_text_says_where_it_is() -> None:
     """Steps, both sides' measures, rules with their figures, and the last differences."""
     differences = [Example(f"shop/web-{i}", "moved", "n1", "n2") for i in range(12)]

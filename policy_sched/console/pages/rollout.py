@@ -92,6 +92,7 @@ def _head(report: RolloutReport) -> list[Block]:
     told: list[Block] = []
     if report.message:
         told.append(Prose([Text(report.message, tone=_TONES.get(report.phase, ""))]))
+    told += [Prose([Text(each, tone="warn")]) for each in report.untried]
     return [Facts(facts), *told]
 
 

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from policy_sched import rollout
-from policy_sched.errors import ClusterError, Severity
+from policy_sched.errors import ClusterError, Diagnostic, Severity, bounded
 from policy_sched.instance import observability
 from policy_sched.instance.app.audit import (
     SKIPPED,
@@ -43,6 +43,8 @@ EVERY: Final = SECOND
 WRITTEN_EVERY: Final = 60 * SECOND
 """Nanoseconds after which counts are written that have no effect."""
 TRIGGER: Final = "rollout"
+MOST_UNTRIED: Final = 10
+"""Sections that no step tries of which each is told."""
 
 
 class RolledOut(Protocol):
@@ -481,6 +483,10 @@ class Rollouts:
         instance.audit()
         note = f"step {effect.step + 1} of {len(plan.steps)}: {what}"
         self._tell("RolloutStepped", "A step of the rollout begins", note)
+        if effect.step == 0 and (untried := self._untried()):
+            instance.log.problems(untried)
+            note = "; ".join(map(_placed, untried))
+            instance.tell("Warning", "RolloutUntried", "Rollout", f"{plan.name}: {note}")
 
     def _promote(self, state: rollout.State | None) -> None:
         if self._instance.reloader.store.staged is None:
@@ -553,7 +559,19 @@ class Rollouts:
         if self.progressing:
             observed = rollout.Observed(self._stable, self._candidate)
             state = replace(state, counts=state.counts.plus(observed))
-        return rollout.rollout_report(plan, state, self._differences())
+        untried = [_placed(each) for each in self._untried()]
+        return rollout.rollout_report(plan, state, self._differences(), untried)
+
+    def _untried(self) -> list[Diagnostic]:
+        """Return what of the candidate is tried by no step."""
+        store = self._instance.reloader.store
+        if self.plan is None or store.staged is None or not self.progressing:
+            return []
+        # imported here: most schedulers that read objects have no rollout
+        from policy_sched.profiles.check import untried_changes  # noqa: PLC0415
+
+        found = untried_changes(store.current.plans, store.staged.plans, self.plan.name)
+        return list(bounded(found))[:MOST_UNTRIED]
 
     def _differences(self) -> list[rollout.Example]:
         """Return the last differences that an audit found."""
@@ -584,3 +602,7 @@ class Rollouts:
     def _warn(self, text: str, why: str) -> None:
         self._instance.log.write(observability.ERROR, text, error=why)
         self._instance.tell("Warning", "FailedRollout", "Rollout", f"{text}: {why}")
+
+
+def _placed(problem: Diagnostic) -> str:
+    return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"

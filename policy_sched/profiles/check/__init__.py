@@ -34,11 +34,12 @@ from policy_sched.profiles.check.proofs import (
     source_of_claims as source_of_claims,
 )
 from policy_sched.profiles.check.rollouts import (
+    UNTRIED as UNTRIED,
     CheckedAbortRule as CheckedAbortRule,
     CheckedRollout as CheckedRollout,
     check_rollout as check_rollout,
     is_rollout as is_rollout,
-    untried_sections as untried_sections,
+    untried_changes as untried_changes,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ compiled as any other rule is, and run for one row of nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import Expression, compile_expression
@@ -17,6 +17,7 @@ from policy_sched.language.lower import Refusal
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import one_evaluation
 from policy_sched.profiles import models
+from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.load import (
     DocumentPosition,
     LoadedPolicy,
@@ -66,21 +67,39 @@ def rollout_problems(marked: Marked, policies: Sequence[LoadedPolicy]) -> list[D
 
 
 def untried_sections(
-    source: PolicySource, rollout: str, in_force: PolicySource | None = None
+    source: PolicySource | None, rollout: str, in_force: PolicySource | None = None
 ) -> Iterator[Diagnostic]:
     """Yield the sections of a candidate's policy that no step of a rollout tries.
 
-    ``in_force``: the policy of that name before, where it is known; what is the same is left out.
+    ``in_force``: the policy of that name before, where it is known; what is the same is left out,
+    and what is gone is told at its old place.
     """
     for field, section in _PROMOTED.items():
-        given = getattr(source, field)
-        if given and (in_force is None or given != getattr(in_force, field)):
+        new, old = (getattr(one, field, None) or None for one in (source, in_force))
+        given = new or old
+        if given and new != old:
             rule = given[0].expression if isinstance(given, tuple) else given
             text = getattr(rule, "by", None) or getattr(rule, "victim", rule)
             message = f"no step of the Rollout {rollout} tries a change of {section}"
             hint = "it comes in force with the promotion; change it by itself, without the Rollout"
             problem = Problem(0, len(text.text), UNTRIED, message, hint)
-            yield diagnostic(problem, text, f"policy {source.name}, {text.path}")
+            name = (source or in_force or PolicySource("")).name
+            yield diagnostic(problem, text, f"policy {name}, {text.path}")
+
+
+def untried_changes(
+    before: Sequence[CompiledPlan], after: Sequence[CompiledPlan], rollout: str
+) -> list[Diagnostic]:
+    """Return as warnings what differs between two sets and is tried by no step of a rollout."""
+    old, new = (
+        {name: source for ready in plans for name, source in ready.plan.policies.items()}
+        for plans in (before, after)
+    )
+    return [
+        replace(problem, severity=Severity.WARNING)
+        for name in dict.fromkeys((*new, *old))
+        for problem in untried_sections(new.get(name), rollout, old.get(name))
+    ]
 
 
 def check_rollout(marked: Marked) -> tuple[CheckedRollout | None, list[Diagnostic]]:

@@ -43,11 +43,14 @@ class RolloutStatus(Document):
     message: str = ""
     """Why it ended, or what keeps the step from ending."""
     conditions: Annotated[Many[StatusCondition], Field(json_schema_extra=BY_TYPE)] = ()
-    """Accepted: the rollout has no error. Promoted and Aborted: both are False while it goes on."""
+    """Accepted: the rollout has no error. Promoted and Aborted: both are False while it goes on.
+    Untried: no step tries all that changes."""
     problems: Many[StatusProblem] = ()
     """The problems of the rollout; while it has some, changes wait."""
     differences: Many[RolloutDifference] = ()
     """The last differences between both sides."""
+    untried: Many[str] = ()
+    """Sections that differ and that no step tries, each with its place."""
     state: dict[str, Any] = Field(default_factory=dict)
     """What a new leader goes on from: the step, since when, and what was counted."""
     policies: str = ""

@@ -168,6 +168,29 @@ def test_a_rule_aborts_it(tmp_path: Path) -> None:
     assert world.hash == before
 
 
+def test_what_no_step_tries_is_told_when_a_rollout_begins(tmp_path: Path) -> None:
+    """Once in the log, as `check` says it, and in the status while the candidate is on its way."""
+    world = ObjectWorld(tmp_path)
+    rare = {"every": "1h", "victim": "pod.priority < 0"}
+    world.home.apply(policy("only", filter=ONLY_B, evict=rare))
+    world.run(30)
+    (line,) = [line for line in world.lines if line.get("code") == "PS718"]
+    text = "no step of the Rollout careful tries a change of evict"
+    assert (line["level"], line["msg"]) == ("warning", text)
+    shown = world.status()
+    assert (shown["phase"], shown["step"]) == ("Progressing", "2/3")
+    assert [told.partition(": ")[2] for told in shown["untried"]] == [text]
+    untried = shown["conditions"][-1]
+    assert (untried["type"], untried["status"], untried["reason"]) == ("Untried", "True", "PS718")
+    RolloutStatus.model_validate(shown, strict=False)
+    world.annotate({PROMOTE: world.rolled.candidate})
+    world.run(2)
+    assert world.status()["untried"] == []
+    world.change("node.name == 'b'")
+    told = [line["msg"] for line in world.lines if line.get("code") == "PS718"]
+    assert told == [text, text], "what is gone is told, too"
+
+
 def test_an_annotation_is_a_request_and_is_done_once(tmp_path: Path) -> None:
     """For the candidate that it names; the same candidate, tried again, is not aborted again."""
     world = ObjectWorld(tmp_path)
