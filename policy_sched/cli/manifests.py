@@ -11,22 +11,11 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from policy_sched import deploy
 from policy_sched.cli.options.kubeconfig import PolicyObjectsFlags, name_of_other
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, write_diagnostics
-from policy_sched.deploy import (
-    IMAGE,
-    NAME,
-    SYSTEM,
-    Options,
-    alert_rules,
-    as_json,
-    as_yaml,
-    contents,
-    custom_resources,
-    dashboard,
-    manifests,
-)
+from policy_sched.deploy import custom_resources, manifests
 from policy_sched.errors import PolicySchedError
 
 Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
@@ -66,9 +55,9 @@ class DeploymentFlags:
         Run with this option, and print the rights that it needs; see --crds.
     """
 
-    namespace: str = SYSTEM
-    name: str = NAME
-    image: str = IMAGE
+    namespace: str = deploy.SYSTEM
+    name: str = deploy.NAME
+    image: str = deploy.IMAGE
     scheduler_name: str | None = None
     replicas: int | None = None
     shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None
@@ -81,11 +70,11 @@ class DeploymentFlags:
     ] = None
 
     @property
-    def options(self) -> Options:
+    def options(self) -> deploy.Options:
         """The deployment. Raises PolicySchedError for names that the API server rejects."""
         objects = PolicyObjectsFlags(self.policy_objects).selector
         names = {"shadow": name_of_other(self.shadow), "policy_objects": objects}
-        given = Options(**{**asdict(self), **names})
+        given = deploy.Options(**{**asdict(self), **names})
         given.check()
         return given
 
@@ -122,7 +111,7 @@ class InsteadFlags:
     rule_file: Annotated[bool, Parameter(negative="")] = False
     dashboard_file: Annotated[bool, Parameter(negative="")] = False
 
-    def authority(self, options: Options) -> bytes:
+    def authority(self, options: deploy.Options) -> bytes:
         """Return the authority. Raises PolicySchedError for flags that do not go together."""
         if self.webhook and not self.crds:
             raise PolicySchedError("--webhook is for --crds")
@@ -162,23 +151,23 @@ def print_manifests(
     if instead.dockerfile:
         sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
     elif instead.rule_file:
-        sys.stdout.write(as_yaml([alert_rules(options)]))
+        sys.stdout.write(deploy.as_yaml([deploy.alert_rules(options)]))
     elif instead.dashboard_file:
-        sys.stdout.write(dashboard(options))
+        sys.stdout.write(deploy.dashboard(options))
     else:
         crds = custom_resources(options, webhook=instead.webhook, authority=authority)
         deployed = _deployed(policy or PolicyFlags(), options)
         printed = list(crds if instead.crds else deployed)
-        sys.stdout.write(as_json(printed) if output == "json" else as_yaml(printed))
+        sys.stdout.write(deploy.as_json(printed) if output == "json" else deploy.as_yaml(printed))
     return OK
 
 
-def _deployed(policy: PolicyFlags, options: Options) -> Iterator[dict[str, Any]]:
+def _deployed(policy: PolicyFlags, options: deploy.Options) -> Iterator[dict[str, Any]]:
     """Yield the objects of a deployment; warnings about its files go to the standard error."""
     given = policy.files()
     options = replace(
         options, max_cost_limit=given.max_cost_limit, feature_gates=given.feature_gates
     )
-    deployed = contents(options, policy.config, given.policies)
+    deployed = deploy.contents(options, policy.config, given.policies)
     write_diagnostics(deployed.warnings, sys.stderr)
     yield from manifests(options, deployed)

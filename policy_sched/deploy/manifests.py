@@ -27,14 +27,7 @@ from policy_sched.client.apimachinery import DEFINITION, plural, resource as res
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language import Input
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
-from policy_sched.profiles import models
-from policy_sched.profiles.build import (
-    CompiledPlan,
-    declared_inputs,
-    published_inputs,
-    raise_errors,
-    reads_pod_groups,
-)
+from policy_sched.profiles import build, models
 from policy_sched.profiles.load import files_below, kind_of, load_policies, read_documents
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.profiles.resolve import lease_of
@@ -136,7 +129,7 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         raise PolicySchedError(text)
     gates = options.feature_gates
     compilation = PolicyFiles(config, policies, options.max_cost_limit, gates).compile()
-    raise_errors(compilation.problems)
+    build.raise_errors(compilation.problems)
     assert compilation.settings is not None, "what has no errors has settings"
     named = list(_policies(policies))
     election = compilation.settings.leader_election
@@ -159,8 +152,8 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         files,
         held,
         compilation.problems,
-        reads_pod_groups(compilation.plans),
-        tuple(_reading(declared_inputs(compilation.plans))),
+        build.reads_pod_groups(compilation.plans),
+        tuple(_reading(build.declared_inputs(compilation.plans))),
         (*_publishing(compilation.plans), *_evicting(compilation.plans)),
         {key: path for key, (path, _) in schemas.items() if path != key},
     )
@@ -180,15 +173,15 @@ def _reading(inputs: Iterable[Input]) -> Iterator[kube.Right]:
             yield kube.Right(served.group, served.plural, verb, why=why, only=definition)
 
 
-def _evicting(plans: Iterable[CompiledPlan]) -> Iterator[kube.Right]:
+def _evicting(plans: Iterable[build.CompiledPlan]) -> Iterator[kube.Right]:
     """Yield the right to evict, where a policy does."""
     if any(policy.sections.evict for plan in plans for policy in plan.policies.values()):
         yield kube.Right("", "pods/eviction", "create", why="pods that a policy evicts")
 
 
-def _publishing(plans: Iterable[CompiledPlan]) -> Iterator[kube.Right]:
+def _publishing(plans: Iterable[build.CompiledPlan]) -> Iterator[kube.Right]:
     """Yield the rights to write what quotas publish."""
-    for given in published_inputs(plans):
+    for given in build.published_inputs(plans):
         resource = f"{given.plural or plural(given.kind)}/status"
         group = given.api_version.rpartition("/")[0]
         yield kube.Right(group, resource, "patch", why="what quotas of policies publish")

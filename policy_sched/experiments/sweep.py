@@ -37,16 +37,9 @@ from policy_sched.experiments.variants import (
     compiled_variant,
     compiled_variants,
 )
-from policy_sched.profiles import models
+from policy_sched.profiles import load, models
 from policy_sched.profiles.build import decoded_kinds
-from policy_sched.profiles.load import (
-    DocumentPosition,
-    content_hash,
-    files_below,
-    fingerprint,
-    read_documents,
-    read_experiment,
-)
+from policy_sched.profiles.load import fingerprint
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, ExperimentSpec
 from policy_sched.simulate import contents_of, is_trace
 from policy_sched.source import Marked, diagnostic
@@ -59,7 +52,7 @@ def load_experiment(
 
     Returns None and the problems if there is none.
     """
-    documents, problems = read_documents(FilePath(path))
+    documents, problems = load.read_documents(FilePath(path))
     if problems:
         return None, problems
     chosen = [document for document in documents if _is_experiment(document.value)] or documents
@@ -77,7 +70,7 @@ def of_document(
     marked: Marked, given: Mapping[str, str] | None = None
 ) -> tuple[reading.LoadedExperiment | None, list[Diagnostic]]:
     """Read a document as an Experiment, and check what its model cannot say."""
-    position = DocumentPosition(marked.file.path, marked)
+    position = load.DocumentPosition(marked.file.path, marked)
     problems: list[models.ModelProblem] = []
     value = _with_parameters(marked.value, given or {}, problems)
     model, shape = _read(value, marked, given or {})
@@ -98,7 +91,7 @@ def _read(
     value: Any, marked: Marked, given: Mapping[str, str]
 ) -> tuple[models.Experiment | None, list[models.ModelProblem]]:
     """Read a document; a parameter that is a number is a text where a text is needed."""
-    model, shape = read_experiment(value, marked)
+    model, shape = load.read_experiment(value, marked)
     again = False
     for problem in shape:
         text, number = (
@@ -112,7 +105,7 @@ def _read(
             again = True
     if not again:
         return model, shape
-    other, problems = read_experiment(value, marked)
+    other, problems = load.read_experiment(value, marked)
     return (other, problems) if len(problems) < len(shape) else (model, shape)
 
 
@@ -275,7 +268,7 @@ class Sweep:
             dict(fingerprint(paths)),
             {
                 name: (
-                    content_hash([plan.content_hash for plan in variant.plans]),
+                    load.content_hash([plan.content_hash for plan in variant.plans]),
                     {own: plan.hashes[own].whole for plan in variant.plans for own in plan.own},
                 )
                 for name, variant in self.variants.items()
@@ -308,7 +301,7 @@ class Sweep:
             orders.append(inputs.arrivals[spec.workload.arrivals.column.replace(SEED, str(seed))])
         if inputs.ranks:
             orders.append(inputs.ranks[spec.tie_break.column.replace(SEED, str(seed))])
-        return content_hash([self.hash_of_data, decides, seed, *map(_hash_of_order, orders)])
+        return load.content_hash([self.hash_of_data, decides, seed, *map(_hash_of_order, orders)])
 
     def compiled(
         self, name: str, axes: Mapping[str, Any], changes: Changes
@@ -398,7 +391,7 @@ def _hash_of_data(loaded: LoadedExperiment) -> str:
         for key in ("cluster", "workload", "tie_break", "curve", "measures", "stop", "record")
     }
     files = {
-        what: [_hash_of_file(file) for path in paths for file in files_below(FilePath(path))]
+        what: [_hash_of_file(file) for path in paths for file in load.files_below(FilePath(path))]
         for what, paths in sorted(loaded.data.items())
     }
     whole = {"form": _FORM, "program": __version__, "spec": parts, "files": files}
@@ -421,12 +414,12 @@ def _hash_of_order(order: Sequence[int]) -> str:
 
 def _hash_of_variant(spec: ExperimentSpec, variant: CompiledVariant) -> str:
     """Return a hash of what decides, and of what the policies give to the measures' rules."""
-    return content_hash([variant.content_hash, *_measured_by(spec, variant)])
+    return load.content_hash([variant.content_hash, *_measured_by(spec, variant)])
 
 
 def _measured_by(spec: ExperimentSpec, variant: CompiledVariant) -> Iterator[str]:
     for measure in spec.measures:
         if measure.policy is not None:
-            yield content_hash(variant.policies[measure.policy])
+            yield load.content_hash(variant.policies[measure.policy])
     if variant.changes.devices is not None:
-        yield content_hash(variant.policies[variant.changes.devices])
+        yield load.content_hash(variant.policies[variant.changes.devices])

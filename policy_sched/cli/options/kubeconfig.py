@@ -20,25 +20,12 @@ from policy_sched.client.kube.leaderelection import Election, ElectionSettings
 from policy_sched.client.kube.rest import Api, ClientEnvironment, RetryPolicy, Settings
 from policy_sched.client.kube.time import SECOND
 from policy_sched.errors import ClusterError
-from policy_sched.instance.app import (
-    POLICY,
-    ROLLOUT,
-    Candidacy,
-    ClusterInstance,
-    CustomRecord,
-    listed,
-    policy_object,
-)
+from policy_sched.instance import app
 from policy_sched.instance.observability import Write
 from policy_sched.model import DEFAULT_SCHEDULER
+from policy_sched.profiles import reload
 from policy_sched.profiles.load import load_config
 from policy_sched.profiles.models import LeaderElection
-from policy_sched.profiles.reload import (
-    CompilerProcess,
-    PolicyFiles,
-    PolicyStore,
-    first_compilation,
-)
 from policy_sched.profiles.resolve import lease_of
 
 if TYPE_CHECKING:
@@ -141,7 +128,7 @@ class PolicyObjectsFlags:
 
 
 def connected(  # noqa: PLR0913 - the last one is a keyword
-    files: PolicyFiles,
+    files: reload.PolicyFiles,
     kubeconfig: str,
     seed: int,
     write: Write,
@@ -149,7 +136,7 @@ def connected(  # noqa: PLR0913 - the last one is a keyword
     overrides: Overrides | None = None,
     *,
     objects: str | None = None,
-) -> ClusterInstance:
+) -> app.ClusterInstance:
     """Return an instance for the cluster that a kubeconfig names; it connects when it runs.
 
     With ``shadow`` it only watches another scheduler, and its client refuses to write.
@@ -159,7 +146,7 @@ def connected(  # noqa: PLR0913 - the last one is a keyword
     """
     environment, access = environment_of(kubeconfig)
     if objects is None:
-        store = PolicyStore(files, environment.clocks.wall)
+        store = reload.PolicyStore(files, environment.clocks.wall)
     else:
         store = _store_with_objects(files, objects, access, environment)
     settings = (overrides or Overrides()).of(store.current.settings)
@@ -182,38 +169,40 @@ def connected(  # noqa: PLR0913 - the last one is a keyword
         candidacy = _candidacy(settings.leader_election, election, api)
     name = store.current.plans[0].plan.scheduler_name
     instance = f"{name}-{host}"
-    running = ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
+    running = app.ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
     return _following(running, objects)
 
 
-def _following(instance: ClusterInstance, objects: str | None) -> ClusterInstance:
+def _following(instance: app.ClusterInstance, objects: str | None) -> app.ClusterInstance:
     if objects is not None:
         instance.follow_policies(objects)
     return instance
 
 
 def _store_with_objects(
-    files: PolicyFiles, selector: str, access: ClusterAccess, environment: ClientEnvironment
-) -> PolicyStore:
+    files: reload.PolicyFiles, selector: str, access: ClusterAccess, environment: ClientEnvironment
+) -> reload.PolicyStore:
     """Load files and objects for the first time, compiled within the limits of a reload.
 
     Raises PolicyError for what is wrong with the files, ClusterError if nothing can be listed.
     """
     objects, rollouts = (
-        tuple(sorted(map(policy_object, records), key=lambda given: given.name))
+        tuple(sorted(map(app.policy_object, records), key=lambda given: given.name))
         for records in asyncio.run(_listed(selector, access, environment))
     )
-    with CompilerProcess(files) as compiler:
+    with reload.CompilerProcess(files) as compiler:
         given = replace(files, objects=objects, rollouts=rollouts)
-        kept, compilation = first_compilation(given, compiler.compile)
-    return PolicyStore(kept, environment.clocks.wall, compilation)
+        kept, compilation = reload.first_compilation(given, compiler.compile)
+    return reload.PolicyStore(kept, environment.clocks.wall, compilation)
 
 
 async def _listed(
     selector: str, access: ClusterAccess, environment: ClientEnvironment
-) -> tuple[list[CustomRecord], list[CustomRecord]]:
+) -> tuple[list[app.CustomRecord], list[app.CustomRecord]]:
     async with Api(access, environment, READING) as api:
-        return await listed(api, POLICY, selector), await listed(api, ROLLOUT, selector)
+        return await app.listed(api, app.POLICY, selector), await app.listed(
+            api, app.ROLLOUT, selector
+        )
 
 
 def _election(settings: LeaderElection, identity: str, environment: ClientEnvironment) -> Election:
@@ -222,9 +211,9 @@ def _election(settings: LeaderElection, identity: str, environment: ClientEnviro
     return Election(identity, environment.clocks, environment.random, seconds)
 
 
-def _candidacy(settings: LeaderElection, election: Election, api: Api) -> Candidacy:
+def _candidacy(settings: LeaderElection, election: Election, api: Api) -> app.Candidacy:
     """Return an election on its own connection, with the shared state of the server."""
     once = Settings(retry_policy=RetryPolicy(tries=1))
     beside = Api(api.access, api.environment, once, api.recovery)
     namespace, name = lease_of(settings)
-    return Candidacy(election, beside, namespace, name)
+    return app.Candidacy(election, beside, namespace, name)

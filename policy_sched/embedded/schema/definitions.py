@@ -13,16 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import (
-    DEFINITION,
-    ApiError,
-    Resource,
-    Stored,
-    cannot_be_handled,
-    copied,
-    resource as built_in,
-    timestamp,
-)
+from policy_sched.client import apimachinery
 from policy_sched.embedded.schema import structural
 from policy_sched.embedded.schema.definition_checks import check_definition, schema_of
 from policy_sched.embedded.schema.problems import Problems, check_metadata
@@ -92,7 +83,9 @@ class CustomVersion:
         key = self.api_version, self.kind.names["kind"]
         given = typed(key, data).get("metadata") or {}
         if not isinstance(given, dict):
-            raise cannot_be_handled(key, "json: cannot unmarshal metadata into an object")
+            raise apimachinery.cannot_be_handled(
+                key, "json: cannot unmarshal metadata into an object"
+            )
         fields = fields_of(_META)
         unknown = [f"metadata.{name}" for name in given if name not in fields]
         meta = {name: value for name, value in given.items() if name in fields}
@@ -139,7 +132,7 @@ class CustomKind:
         kinds = [(version.api_version, self.names["kind"]) for version in self.versions.values()]
         own = next((kind for kind in kinds if kind in KINDS), None)  # read by the scheduler
         key = own or (self.group, self.names["kind"])
-        self.resource = Resource(
+        self.resource = apimachinery.Resource(
             key=key,
             api_version=self.storage.api_version,
             kind=self.names["kind"],
@@ -154,7 +147,7 @@ class CustomKind:
             custom=True,
         )
 
-    def shown(self, stored: Stored, api_version: str) -> Plain:
+    def shown(self, stored: apimachinery.Stored, api_version: str) -> Plain:
         """Return an object as a version shows it."""
         data = {**stored.data, "apiVersion": api_version}
         if stored.version <= self.since:  # it was stored under another schema
@@ -183,12 +176,12 @@ class CustomKinds:
         """Return the kind of a definition, None if it is not in force."""
         return self._kinds.get(name)
 
-    def resource(self, key: Kind) -> Resource:
+    def resource(self, key: Kind) -> apimachinery.Resource:
         """Return a kind's resource. Raises ApiError if there is no such kind."""
         custom = self._by_key.get(key)
-        return built_in(key) if custom is None else custom.kind.resource
+        return apimachinery.resource(key) if custom is None else custom.kind.resource
 
-    def present(self, resource: Resource) -> Resource:
+    def present(self, resource: apimachinery.Resource) -> apimachinery.Resource:
         """Return what a stored object's resource is now: its definition may have changed."""
         custom = self._by_key.get(resource.key)
         return resource if custom is None else custom.kind.resource
@@ -220,7 +213,7 @@ class CustomKinds:
         check_definition(problems, data, old)
         if problems.causes:
             name = data["metadata"].get("name") or ""
-            raise problems.refusal(built_in(DEFINITION), name)
+            raise problems.refusal(apimachinery.resource(apimachinery.DEFINITION), name)
         self.accept_names(data, now)
 
     def judge(self, data: Plain, now: int) -> bool:
@@ -230,12 +223,12 @@ class CustomKinds:
         """
         if condition(data, "Established") and condition(data, "NamesAccepted"):
             return False
-        problems, before = Problems(), copied(data)
+        problems, before = Problems(), apimachinery.copied(data)
         _fill(data)
         try:
             check_definition(problems, data, None)
             why = problems.text
-        except ApiError as error:
+        except apimachinery.ApiError as error:
             why = error.message
         if not why:
             self.accept_names(data, now)
@@ -335,10 +328,10 @@ def _condition(status: Plain, wanted: tuple[str, bool, str, str], now: int) -> N
     for index, given in enumerate(conditions):
         if given.get("type") == kind:
             same = given.get("status") == said["status"]
-            since = given.get("lastTransitionTime") if same else timestamp(now)
+            since = given.get("lastTransitionTime") if same else apimachinery.timestamp(now)
             conditions[index] = {"lastTransitionTime": since, **said}
             return
-    conditions.append({"lastTransitionTime": timestamp(now), **said})
+    conditions.append({"lastTransitionTime": apimachinery.timestamp(now), **said})
 
 
 def terminating(data: Plain, now: int) -> Plain:
@@ -355,4 +348,4 @@ def refuse_creation(kind: CustomKind) -> None:
     if kind.terminating:
         message = "create not allowed while custom resource definition is terminating"
         details = {"group": kind.group, "kind": kind.names["plural"]}
-        raise ApiError(405, "MethodNotAllowed", message, details)
+        raise apimachinery.ApiError(405, "MethodNotAllowed", message, details)

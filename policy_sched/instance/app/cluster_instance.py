@@ -41,13 +41,7 @@ from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import ApiObject, CustomObject, Kind, Node, Pod, PodInfo
 from policy_sched.plugins.rules import Answer
-from policy_sched.profiles.build import (
-    CompiledPlan,
-    declared_inputs,
-    declared_kinds,
-    kinds_read,
-    structs_read,
-)
+from policy_sched.profiles import build
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import object_changed
 
@@ -174,7 +168,7 @@ class ClusterInstance(Instance):
     def _selections(self) -> tuple[rest.Selection, ...]:
         """Return what the policies in force read."""
         plans = self.reloader.plans
-        read = kinds_read(plans)
+        read = build.kinds_read(plans)
         if self.traffic is not None:
             read |= {selection.kind for selection in cache.READ}
         *first, pods = cache.selections_of(read)
@@ -210,7 +204,7 @@ class ClusterInstance(Instance):
         return Compilation((), (*compilation.problems, *problems))
 
     async def _discovered(
-        self, plans: Sequence[CompiledPlan], kinds: Collection[Kind]
+        self, plans: Sequence[build.CompiledPlan], kinds: Collection[Kind]
     ) -> dict[Kind, rest.Selection]:
         """Return how kinds are read. Raises PolicyError for those that must be there."""
         if not kinds:
@@ -277,7 +271,7 @@ class ClusterInstance(Instance):
 
     def _defined(self) -> set[str]:
         """Return the names of the definitions of the inputs in force."""
-        inputs = declared_inputs(self.reloader.store.current.plans)
+        inputs = build.declared_inputs(self.reloader.store.current.plans)
         return {name for name in map(self._defined_by, inputs) if name}
 
     def _definition_reflector(self, name: str) -> cache.Reflector[CustomObject]:
@@ -324,7 +318,7 @@ class ClusterInstance(Instance):
         super()._follow_inputs()
         declared = _declared(self.reloader.plans)
         self._drop([kind for kind in self._served if kind not in declared])
-        self.informers.decode(structs_read(self.reloader.plans))
+        self.informers.decode(build.structs_read(self.reloader.plans))
         self.informers.follow(self._selections())
 
     def tell(self, kind: str, reason: str, action: str, note: str) -> None:
@@ -508,7 +502,7 @@ class ClusterInstance(Instance):
             except rest.Unreachable as error:
                 self._warn("Failed to look for the kinds of inputs", str(error))
                 await self.api.pause(pauses.next())
-        self.informers.decode(structs_read(plans))
+        self.informers.decode(build.structs_read(plans))
         self.informers.follow(self._selections())
 
     async def _take_part(self) -> None:
@@ -659,8 +653,8 @@ def selection_of(kind: Kind, selector: str = "") -> rest.Selection:
     return rest.Selection(kind, label_selector=selector, plural=plural)
 
 
-def _declared(plans: Sequence[CompiledPlan]) -> dict[Kind, bool]:
+def _declared(plans: Sequence[build.CompiledPlan]) -> dict[Kind, bool]:
     """Return the kinds that only inputs read, and whether each may be missing."""
-    kinds = declared_kinds(plans)
+    kinds = build.declared_kinds(plans)
     followed = {selection.kind for selection in cache.selections_of(frozenset(kinds))}
     return {kind: optional for kind, optional in kinds.items() if kind not in followed}

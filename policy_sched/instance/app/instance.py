@@ -51,13 +51,8 @@ from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import DEFAULT_SCHEDULER, ApiObject, Kind, Pod, PodInfo, QueueState
 from policy_sched.plugins.rules import Answer, inputs_of, kind_of_input
+from policy_sched.profiles import models
 from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_names
-from policy_sched.profiles.models import (
-    POLICY_API_VERSION,
-    POLICY_KIND,
-    ROLLOUT_KIND,
-    KubeSchedulerConfiguration,
-)
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
 from policy_sched.scheduler import (
@@ -84,8 +79,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupDecision | None
 
-POLICY: Final[Kind] = (POLICY_API_VERSION, POLICY_KIND)
-ROLLOUT: Final[Kind] = (POLICY_API_VERSION, ROLLOUT_KIND)
+POLICY: Final[Kind] = (models.POLICY_API_VERSION, models.POLICY_KIND)
+ROLLOUT: Final[Kind] = (models.POLICY_API_VERSION, models.ROLLOUT_KIND)
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which the event loop runs other tasks."""
 LONG: Final = SECOND // 4
@@ -975,7 +970,7 @@ def _refusal(text: str, problems: Sequence[Diagnostic]) -> str:
     return f"{text}: {first.file}:{first.line}:{first.column}: {first.message}{more}"
 
 
-def _timing(settings: KubeSchedulerConfiguration) -> Timing:
+def _timing(settings: models.KubeSchedulerConfiguration) -> Timing:
     return Timing(
         initial_backoff=settings.pod_initial_backoff_seconds * SECOND,
         max_backoff=settings.pod_max_backoff_seconds * SECOND,

@@ -18,17 +18,7 @@ import msgspec
 from policy_sched.client.apimachinery import is_gone, timestamp
 from policy_sched.errors import ClusterError, Diagnostic
 from policy_sched.framework import tally
-from policy_sched.instance.app.policy_status import (
-    ABORTED,
-    COUNTS,
-    MOST_PROBLEMS,
-    Judgement,
-    Rollout,
-    counts_of,
-    judgements,
-    problem_of,
-    status_of,
-)
+from policy_sched.instance.app import policy_status
 from policy_sched.instance.observability import Metrics
 from policy_sched.model import ApiObject, ObjectMeta
 from policy_sched.profiles.load import Place, PolicyObject, paths_of
@@ -124,7 +114,7 @@ class PolicyCounts:
             _add(matched, plugin, int(count))
         by_name = (matched, dict(self._rejected), dict(self._metrics.attempts.broken))
         return lambda name: {
-            field: of.get(name, 0) for field, of in zip(COUNTS, by_name, strict=True)
+            field: of.get(name, 0) for field, of in zip(policy_status.COUNTS, by_name, strict=True)
         }
 
 
@@ -167,7 +157,7 @@ class PolicyObjects:
         self._now = now
         self._kept: Kept = {}
         self._in_force: dict[str, PolicyObject] = {}
-        self._judged: dict[str, Judgement] = {}
+        self._judged: dict[str, policy_status.Judgement] = {}
         self._store = store
         self._staged: tuple[Objects, Mapping[Place, str], Reload] | None = None
         """What was read and is the candidate of a rollout."""
@@ -213,13 +203,15 @@ class PolicyObjects:
 
     def judge(self, objects: Objects, paths: Mapping[Place, str], reload: Reload) -> None:
         """Judge the objects that a reload read."""
-        rollout: Rollout = None
+        rollout: policy_status.Rollout = None
         self._staged = None
         if reload.result is ReloadResult.STAGED and self._store.staged is not None:
             self._staged, rollout = (objects, paths, reload), self._store.staged.plans
         elif reload.result is not ReloadResult.REFUSED:
             self.loaded(objects)
-        self._judged = judgements(objects, self._in_force, reload, paths, self._judged, rollout)
+        self._judged = policy_status.judgements(
+            objects, self._in_force, reload, paths, self._judged, rollout
+        )
         self._due = True
 
     def _look_at_rollout(self) -> None:
@@ -232,8 +224,8 @@ class PolicyObjects:
         if promoted:
             self.loaded(objects)
         over = msgspec.structs.replace(reload, result=ReloadResult.LOADED, policies=current)
-        rollout = None if promoted else ABORTED
-        self._judged = judgements(objects, self._in_force, over, paths, {}, rollout)
+        rollout = None if promoted else policy_status.ABORTED
+        self._judged = policy_status.judgements(objects, self._in_force, over, paths, {}, rollout)
         self._due = True
 
     async def run(self) -> None:
@@ -271,7 +263,7 @@ class PolicyObjects:
     def _status(
         self,
         record: CustomRecord,
-        judgement: Judgement,
+        judgement: policy_status.Judgement,
         totals: Callable[[str], dict[str, int]],
         *,
         counting: bool,
@@ -281,16 +273,16 @@ class PolicyObjects:
         if now < self._failed.get(name, (0, 0))[1] <= now + LONGEST * 1e9:
             self._due = True
             return None
-        own, before = totals(name), counts_of(shown)
+        own, before = totals(name), policy_status.counts_of(shown)
         base = self._base.setdefault(name, {key: before[key] - own[key] for key in own})
         counts = {key: base[key] + own[key] for key in own} if counting or not shown else before
-        status = status_of(judgement, shown, counts, timestamp(now))
+        status = policy_status.status_of(judgement, shown, counts, timestamp(now))
         given = self._kept[name][1] if name in self._kept else None
         noted = [p for some in self._noted.values() for p in some if given and p.file == given.file]
         if given is not None and noted:
             paths = paths_of((given,), noted)
-            shown_too = [dict(problem_of(problem, paths)) for problem in noted]
-            status["problems"] = [*status["problems"], *shown_too][:MOST_PROBLEMS]
+            shown_too = [dict(policy_status.problem_of(problem, paths)) for problem in noted]
+            status["problems"] = [*status["problems"], *shown_too][: policy_status.MOST_PROBLEMS]
         same = isinstance(shown, dict) and all(shown.get(key) == status[key] for key in status)
         return None if same else status
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from policy_sched import rollout
 from policy_sched.client.apimachinery import ApiError, is_gone, timestamp
 from policy_sched.errors import ClusterError, Diagnostic
+from policy_sched.instance.app import rollout_storage
 from policy_sched.instance.app.policy_objects import LOOK, CustomRecord, Kept, Records, kept_objects
 from policy_sched.instance.app.policy_status import (
     ACCEPTED,
@@ -27,15 +28,6 @@ from policy_sched.instance.app.policy_status import (
     condition,
     in_words,
     problem_of,
-)
-from policy_sched.instance.app.rollout_storage import (
-    CHANGED,
-    Done,
-    Record,
-    RolloutStorage,
-    excess,
-    packed,
-    unpacked,
 )
 from policy_sched.profiles.load import PolicyObject, paths_of
 from policy_sched.profiles.models import DUPLICATE
@@ -61,7 +53,7 @@ class StatusWriter(Protocol):
         """Return an object as it is now. Raises ClusterError."""
 
 
-class StatusStorage(RolloutStorage):
+class StatusStorage(rollout_storage.RolloutStorage):
     """The record of a rollout in the status of its object."""
 
     def __init__(
@@ -77,26 +69,26 @@ class StatusStorage(RolloutStorage):
         self._percent = percent
         self._own: CustomRecord | None = None
         """The object as it was read or written last."""
-        self._pending: tuple[Record, Done] | None = None
+        self._pending: tuple[rollout_storage.Record, rollout_storage.Done] | None = None
 
-    def excess(self, record: Record) -> str:
+    def excess(self, record: rollout_storage.Record) -> str:
         """Return why a record is too large, or nothing."""
-        size = len(packed(json.dumps(record.sources)))
-        return excess(size, MOST_PACKED, "select fewer policies")
+        size = len(rollout_storage.packed(json.dumps(record.sources)))
+        return rollout_storage.excess(size, MOST_PACKED, "select fewer policies")
 
-    def read(self) -> Record | None:
+    def read(self) -> rollout_storage.Record | None:
         """Return the record, None if the status has none. Raises StateError."""
         self._own = self._own or self._find()
         state, policies = _record_of(self._own)
         if state is None and not policies:
             return None
         try:
-            sources = json.loads(unpacked(policies)) if policies else {}
-            return Record(rollout.read_state(state) if state else None, sources)
+            sources = json.loads(rollout_storage.unpacked(policies)) if policies else {}
+            return rollout_storage.Record(rollout.read_state(state) if state else None, sources)
         except (ValueError, zlib.error, AttributeError) as error:
             raise rollout.StateError(f"status.policies: {error}") from None
 
-    def write(self, record: Record, done: Done) -> None:
+    def write(self, record: rollout_storage.Record, done: rollout_storage.Done) -> None:
         """Have the record written soon."""
         self._pending = record, done
 
@@ -110,7 +102,7 @@ class StatusStorage(RolloutStorage):
         except ClusterError as error:
             done(DELETED if is_gone(error) else str(error))
 
-    async def _replaced(self, record: Record) -> str:
+    async def _replaced(self, record: rollout_storage.Record) -> str:
         """Write a record; return why it cannot be, or nothing. Raises ClusterError."""
         last = _record_of(self._own)
         for _ in range(TRIES):
@@ -125,12 +117,12 @@ class StatusStorage(RolloutStorage):
                     raise
                 self._own = await self._writer.read_rollout(base.metadata.name)
                 if _record_of(self._own) != last:
-                    return CHANGED
+                    return rollout_storage.CHANGED
             else:
                 return ""
         return "others change the object all the time"
 
-    def _status(self, base: CustomRecord, record: Record) -> dict[str, Any]:
+    def _status(self, base: CustomRecord, record: rollout_storage.Record) -> dict[str, Any]:
         """Return the status; what is said of problems stays."""
         before = base.status if isinstance(base.status, dict) else {}
         accepted = [one for one in before.get("conditions", ()) if one["type"] == ACCEPTED]
@@ -140,7 +132,7 @@ class StatusStorage(RolloutStorage):
             status = rollout.status_of(report, state, base.metadata.generation, self._percent())
         status["conditions"] = [*accepted, *status["conditions"]]
         status["problems"] = before.get("problems", [])
-        status["policies"] = packed(json.dumps(record.sources))
+        status["policies"] = rollout_storage.packed(json.dumps(record.sources))
         annotations = base.metadata.annotations
         kept = {
             action: value

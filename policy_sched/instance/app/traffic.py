@@ -21,21 +21,13 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched import recording
 from policy_sched.instance.app.worker import GIVE_WAY
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.model import SECOND, ApiObject
 from policy_sched.profiles.build import declared_kinds
 from policy_sched.profiles.load import with_schemas
 from policy_sched.profiles.reload import ActivePolicies, PolicyFiles, PolicyStore
-from policy_sched.recording import (
-    EVERY,
-    FAILED,
-    REJECTED,
-    Decided,
-    Kept,
-    RecordedPolicies,
-    Recorder,
-)
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Preempt
 from policy_sched.source import read_bytes
 
@@ -55,7 +47,7 @@ class RecordingThread:
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: recording.Recorder,
         store: PolicyStore,
         now: Callable[[], int],
         everything: Callable[[], Iterable[ApiObject]],
@@ -98,7 +90,9 @@ class RecordingThread:
 
         Raises PolicySchedError or OSError where nothing can be recorded.
         """
-        return cls(Recorder(folder, Kept(annotations)), store, now, everything, trouble)
+        return cls(
+            recording.Recorder(folder, recording.Kept(annotations)), store, now, everything, trouble
+        )
 
     @property
     def lost(self) -> int:
@@ -140,7 +134,7 @@ class RecordingThread:
         return self._staged_hash
 
     def _tell_policies(
-        self, what: Callable[[int, RecordedPolicies], None], content_hash: str
+        self, what: Callable[[int, recording.RecordedPolicies], None], content_hash: str
     ) -> None:
         try:
             policies = recorded_policies(self._store.files, content_hash)
@@ -194,11 +188,11 @@ class RecordingThread:
         while self._troubles:
             self._tell_trouble(self._troubles.popleft())
 
-    def _decision(self, attempt: Attempt, decision: Decision) -> Decided:
+    def _decision(self, attempt: Attempt, decision: Decision) -> recording.Decided:
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         scheduler, policies = pipeline.scheduler_name, self._hash_of(pipeline.generation)
         if isinstance(decision, Bind):
-            return Decided(
+            return recording.Decided(
                 time=self._now(),
                 pod=pod.key,
                 scheduler=scheduler,
@@ -208,13 +202,13 @@ class RecordingThread:
         node, victims = "", tuple[str, ...]()
         if isinstance(decision, Preempt):
             node, victims = decision.node, tuple(sorted(v.key for v in decision.victims))
-        return Decided(
+        return recording.Decided(
             time=self._now(),
             pod=pod.key,
             scheduler=scheduler,
             policies=policies,
             nominated_node=node,
-            reason=REJECTED if decision.status.rejected else FAILED,
+            reason=recording.REJECTED if decision.status.rejected else recording.FAILED,
             message=decision.message,
             victims=victims,
         )
@@ -226,7 +220,7 @@ class RecordingThread:
             while not self._end.is_set():
                 self._something.wait()
                 self._something.clear()
-                self._end.wait(EVERY / SECOND)
+                self._end.wait(recording.EVERY / SECOND)
                 self._woken = False
                 self._take()
             self._take()
@@ -250,14 +244,14 @@ class RecordingThread:
         missed, objects = given
         self.recorder.replace(time, objects, missed)
 
-    def _decided(self, _time: int, decision: Decided) -> None:
+    def _decided(self, _time: int, decision: recording.Decided) -> None:
         self.recorder.decided(decision)
 
-    def _keep(self, _time: int, policies: RecordedPolicies) -> None:
+    def _keep(self, _time: int, policies: recording.RecordedPolicies) -> None:
         self.recorder.keep(policies)
 
 
-def recorded_policies(files: PolicyFiles, content_hash: str) -> RecordedPolicies:
+def recorded_policies(files: PolicyFiles, content_hash: str) -> recording.RecordedPolicies:
     """Return the texts of a configuration and policies, with the schemas that they name.
 
     Policies that are objects of the cluster become files of a directory, after the others. Shipped
@@ -286,7 +280,7 @@ def recorded_policies(files: PolicyFiles, content_hash: str) -> RecordedPolicies
         texts[f"objects/{applied.name}.yaml"] = applied.raw.decode("utf-8", "replace")
     if files.objects:
         given.append("objects")
-    return RecordedPolicies(
+    return recording.RecordedPolicies(
         content_hash,
         config,
         tuple(given),

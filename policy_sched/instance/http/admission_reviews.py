@@ -20,22 +20,15 @@ import msgspec
 from aiohttp import StreamReader
 
 from policy_sched.errors import PolicySchedError, Severity
+from policy_sched.profiles import reload
 from policy_sched.profiles.load import PolicyObject
 from policy_sched.profiles.models import POLICY_API_VERSION
-from policy_sched.profiles.reload import (
-    LimitedProcess,
-    NoResultError,
-    ObjectProblem,
-    ProcessLimits,
-    judged_alone,
-    warmed,
-)
 
 MOST_BYTES: Final = 4 << 20
 """Bytes of a review: an object as it is to be, and as it was."""
 WAITING: Final = 8
 """Reviews that wait for their turn, at most."""
-LIMITS: Final = ProcessLimits(processor_time=5, memory=2**29)
+LIMITS: Final = reload.ProcessLimits(processor_time=5, memory=2**29)
 """Less than for a reload: the API server waits."""
 MOST_WARNINGS: Final = 10
 _REVIEW: Final = ("admission.k8s.io/v1", "AdmissionReview")
@@ -70,7 +63,7 @@ class BusyReviews(PolicySchedError):  # noqa: N818 - a response, not a failure
     """Too many reviews are waiting."""
 
 
-class _JudgingProcess(LimitedProcess[PolicyObject, Sequence[ObjectProblem]]):
+class _JudgingProcess(reload.LimitedProcess[PolicyObject, Sequence[reload.ObjectProblem]]):
     name = "the check"
 
 
@@ -90,9 +83,9 @@ class AdmissionReviews:
     ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     """
 
-    def __init__(self, max_cost_limit: int, limits: ProcessLimits = LIMITS) -> None:
+    def __init__(self, max_cost_limit: int, limits: reload.ProcessLimits = LIMITS) -> None:
         self._process = _JudgingProcess(
-            partial(judged_alone, max_cost_limit=max_cost_limit), limits, warmed
+            partial(reload.judged_alone, max_cost_limit=max_cost_limit), limits, reload.warmed
         )
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -146,7 +139,7 @@ class AdmissionReviews:
         try:
             async with self._turn:
                 problems = await asyncio.to_thread(self._ask, given)
-        except NoResultError as error:
+        except reload.NoResultError as error:
             text = f"{given.kind} {given.name} cannot be judged: {error}"
             return _denied(f"{text}; it would be refused by the scheduler, too")
         errors = [problem for problem in problems if problem.severity is Severity.ERROR]
@@ -157,7 +150,7 @@ class AdmissionReviews:
             answer |= _denied(f"{given.kind} {given.name} is not valid:\n{lines}")
         return answer
 
-    def _ask(self, given: PolicyObject) -> Sequence[ObjectProblem]:
+    def _ask(self, given: PolicyObject) -> Sequence[reload.ObjectProblem]:
         self._process.begin(given)
         return self._process.result()
 

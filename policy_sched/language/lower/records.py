@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS, NODE_FIELDS
-from policy_sched.language import stdlib
+from policy_sched.language import stdlib, values
 from policy_sched.language.ir import Level, Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
@@ -26,16 +26,7 @@ from policy_sched.language.lower.context import Lowering, Refusal
 from policy_sched.language.lower.logic import combine, with_error
 from policy_sched.language.lower.loops import MAX_LENGTH, over
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import (
-    ATTRIBUTE,
-    NO_SUCH_KEY,
-    NO_VALUE,
-    OUT_OF_RANGE,
-    Interval,
-    annotation_reader,
-    snake,
-    types,
-)
+from policy_sched.language.values import types
 
 #: Optional fields that the scheduler's objects hold as a number, 0 where there is none, so that
 #: they are columns as other numbers are.
@@ -54,10 +45,10 @@ _OBJECTS: Final = {
 }
 
 
-def column_range(family: str) -> Interval:
+def column_range(family: str) -> values.Interval:
     """Return the declared range of a family of columns."""
     column = NODE_COLUMNS[family]
-    return Interval(column.minimum, column.maximum)
+    return values.Interval(column.minimum, column.maximum)
 
 
 def _aggregate(
@@ -86,12 +77,12 @@ def _aggregate(
     return Value(op, by.err, kind.value, _range_of_aggregate(kind))
 
 
-def _range_of_aggregate(kind: types.AggregateType) -> Interval:
+def _range_of_aggregate(kind: types.AggregateType) -> values.Interval:
     whole = kind.value == types.INT or isinstance(kind.value, types.QuantityType)
     if kind.counts:
-        return Interval(0, MAX_LENGTH)
+        return values.Interval(0, MAX_LENGTH)
     if kind.sums and whole:
-        return Interval(-MAX_SUM, MAX_SUM)
+        return values.Interval(-MAX_SUM, MAX_SUM)
     return range_of(kind.value)
 
 
@@ -130,7 +121,7 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
         op = low.op(ops.WHERE, there, stated, _default(low, result).op, rep="o")
         return Value(op, operand.err, result)
     if kind == types.UNKNOWN:  # of an element that cannot be there
-        return with_error(low, low.failing(NO_VALUE, "", span, result), operand.err)
+        return with_error(low, low.failing(values.NO_VALUE, "", span, result), operand.err)
     assert isinstance(kind, types.RecordType), (kind, name)
     if kind.fields and not isinstance(kind, types.ObjectType):
         key = low.val(Constant(name, types.STRING))
@@ -153,10 +144,10 @@ def attribute(low: Lowering, owner: Value, record: str, name: str, result: types
     declared = records[record].fields.get(name) if record in records else None
     interval = range_of(result)
     if declared is not None and declared.range is not None:
-        interval = Interval(*declared.range)
-    path = snake(record, name)
+        interval = values.Interval(*declared.range)
+    path = values.snake(record, name)
     if record == "Object" or isinstance(owner.type, types.ObjectType):
-        path = ATTRIBUTE + name
+        path = values.ATTRIBUTE + name
     if record == "Cluster" and isinstance(result, types.ListType):
         return over(low, Value(low.op(ops.ATTR, owner.op, rep="o", data=path), owner.err, result))
     optional = isinstance(result, types.OptionalType)
@@ -280,7 +271,7 @@ def _annotation(
     annotations = field(low, owner, "annotations", _TEXTS, span)
     text = lookup(low, annotations, Constant(kind.annotation, types.STRING), types.STRING, span)
     assert isinstance(text, Opt)
-    reader = low.build.const(annotation_reader(kind.record), "o")
+    reader = low.build.const(values.annotation_reader(kind.record), "o")
     records = Value(reader, None, types.map_of(types.STRING, kind.record))
     record = lookup(low, records, low.val(text.value), result, span)
     assert isinstance(record, Opt)
@@ -302,7 +293,9 @@ def _whole_input(low: Lowering, whole: Value, name: str, result: types.Type, spa
         root = low.op(ops.INPUT_ROOT, _default(low, result).op, rep="o", data=data)
         return Value(root, None, result)
     exceeds = low.op(ops.INPUT_EXCEEDS, rep="b", data=data)
-    error = low.error_if(exceeds, low.build.site(OUT_OF_RANGE, f"more than {kind.most}", span))
+    error = low.error_if(
+        exceeds, low.build.site(values.OUT_OF_RANGE, f"more than {kind.most}", span)
+    )
     return Value(low.op(ops.INPUT_ALL, rep="o", data=data), error, result)
 
 
@@ -315,12 +308,12 @@ def _input_of_node(low: Lowering, whole: Value, result: types.Type) -> Opt:
     return Opt(truth(there), Value(got, None, result), None, types.optional_of(result))
 
 
-def _values_range(value: Abstract, result: types.Type) -> Interval:
+def _values_range(value: Abstract, result: types.Type) -> values.Interval:
     """Return the range of a constant map's values (0 for a missing one)."""
     if isinstance(value, Constant) and rep_of(result) in "if":
         numbers = [0, *value.value.values()] if isinstance(value.value, dict) else [0, *value.value]
         if not any(isinstance(n, float) for n in numbers):
-            return Interval(min(numbers), max(numbers))
+            return values.Interval(min(numbers), max(numbers))
     return range_of(result)
 
 
@@ -374,7 +367,7 @@ def dimension_of(name: str) -> types.QuantityType:
 def _amount(low: Lowering, mapping: Value, key: Abstract, result: types.Type, span: Span) -> Value:
     kind = _dimensioned(low, result, key)
     by = low.plain(key)
-    interval = Interval(-MAX_SUM if _may_be_negative(mapping.op) else 0, MAX_SUM)
+    interval = values.Interval(-MAX_SUM if _may_be_negative(mapping.op) else 0, MAX_SUM)
     return low.call(stdlib.amount, [mapping, by], kind, span, interval=interval)
 
 
@@ -440,7 +433,7 @@ def index(
         return _amount_if_named(low, value, key, entry, result, span)
     if optional:
         return entry
-    kind = OUT_OF_RANGE if isinstance(value.type, types.ListType) else NO_SUCH_KEY
+    kind = values.OUT_OF_RANGE if isinstance(value.type, types.ListType) else values.NO_SUCH_KEY
     detail = str(key.value) if isinstance(key, Constant) else ""
     if isinstance(entry.present, Constant):
         if not entry.present.value:

@@ -24,35 +24,16 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched import framework, model
 from policy_sched.client import MemoryClient
 from policy_sched.cluster import Cache
 from policy_sched.cluster.tables import NodeTable, NodeView
 from policy_sched.errors import Diagnostic, PluginError, PolicyError, PolicySchedError, Severity
-from policy_sched.framework import (
-    CONFIGURED,
-    Code,
-    Codes,
-    CycleState,
-    FilterResult,
-    Handle,
-    Rows,
-    Status,
-    WaitingPods,
-    runtime,
-)
+from policy_sched.framework import runtime
 from policy_sched.framework.runtime import Implementations
 from policy_sched.language import CompiledPolicy, Input, diagnostics
 from policy_sched.language.codegen import FusedProgram
 from policy_sched.language.stdlib import decoded_structs
-from policy_sched.model import (
-    KINDS,
-    ApiObject,
-    CoschedulingGroup as Coscheduling,
-    CustomObject,
-    Kind,
-    PodGroup,
-    PodInfo,
-)
 from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import (
@@ -110,7 +91,7 @@ class PluginCache:
         self._parts[plan], self._asked = self._asked, _Parts()
         self._plans.add(plan)
 
-    def bound(self, program: FusedProgram, handle: Handle) -> BoundProgram:
+    def bound(self, program: FusedProgram, handle: framework.Handle) -> BoundProgram:
         """Return a program over a cluster's tables, with the columns that it keeps."""
         known = (*self._bound, *self._used.programs)
         same = [own for own in known if own.program is program]
@@ -397,7 +378,10 @@ def _unsupported(config: load.LoadedConfig, index: int, plan: ProfilePlan) -> li
 
 
 def build_pipeline(
-    ready: CompiledPlan, handle: Handle, generation: int = 0, made: PluginCache | None = None
+    ready: CompiledPlan,
+    handle: framework.Handle,
+    generation: int = 0,
+    made: PluginCache | None = None,
 ) -> runtime.Pipeline:
     """Make a compiled plan's plugins for one cluster and freeze them.
 
@@ -440,7 +424,7 @@ def build_pipeline(
             for name, weight in plan.points[field]
             if hook in implementations.get(name, ())
         ]
-        for field, hook in CONFIGURED.items()
+        for field, hook in framework.CONFIGURED.items()
     }
     pipeline = runtime.freeze(
         profile,
@@ -466,7 +450,9 @@ def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -
     ``plans``: of the configuration's profiles, in their order.
     """
     problems = []
-    handle = Handle(Cache(), WaitingPods(), Nominator(), MemoryClient(), lambda: 0)
+    handle = framework.Handle(
+        Cache(), framework.WaitingPods(), Nominator(), MemoryClient(), lambda: 0
+    )
     for i, (ready, profile) in enumerate(zip(plans, config.model.profiles, strict=True)):
         given = {entry.name: j for j, entry in enumerate(profile.plugin_config)}
         for name in ready.plan.plugins:
@@ -488,7 +474,7 @@ def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -
 
 
 def _with_device_rules(
-    ready: CompiledPlan, handle: Handle, made: PluginCache
+    ready: CompiledPlan, handle: framework.Handle, made: PluginCache
 ) -> tuple[dict[str, runtime.Implementations], Allocating | None, str]:
     """Return DynamicResources where policies rate devices or read what is allocated.
 
@@ -575,27 +561,31 @@ def _failing(why: str) -> Callable[..., object]:
 
 def _failing_filter(why: str) -> Callable[..., object]:
     """Return a filter that fails on the nodes that the filters before it pass."""
-    status = Status(Code.ERROR, (why,))
+    status = framework.Status(framework.Code.ERROR, (why,))
 
-    def describe(rows: NDArray[np.intp], _codes: Codes) -> list[Status]:
+    def describe(rows: NDArray[np.intp], _codes: framework.Codes) -> list[framework.Status]:
         return [status] * rows.size
 
-    def fail(_state: CycleState, _pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+    def fail(
+        _state: framework.CycleState, _pod: model.PodInfo, rows: framework.Rows, nodes: NodeView
+    ) -> framework.FilterResult:
         codes = np.ones(nodes.n if rows is None else rows.size, np.int16)
-        return FilterResult(codes, describe, fatal=frozenset({1}), names_node=False)
+        return framework.FilterResult(codes, describe, fatal=frozenset({1}), names_node=False)
 
     return fail
 
 
 _ALWAYS: Final = frozenset({("v1", "Node"), ("v1", "Namespace"), ("v1", "Pod")})
-_GROUP: Final = frozenset(kind for kind, struct in KINDS.items() if struct is PodGroup)
-_GROUPS: Final = _GROUP | {kind for kind, struct in KINDS.items() if struct is Coscheduling}
+_GROUP: Final = frozenset(kind for kind, struct in model.KINDS.items() if struct is model.PodGroup)
+_GROUPS: Final = _GROUP | {
+    kind for kind, struct in model.KINDS.items() if struct is model.CoschedulingGroup
+}
 _DEVICE_FACTS: Final = frozenset(
     {"allocation", "devices", "deviceAllocatable", "deviceRequested", "deviceResources"}
 )
 
 
-def kinds_read(plans: Sequence[CompiledPlan]) -> frozenset[Kind]:
+def kinds_read(plans: Sequence[CompiledPlan]) -> frozenset[model.Kind]:
     """Return the kinds that the profiles read; a foreign plugin and a hint may read all."""
     return _ALWAYS.union(*(kinds for ready in plans for kinds in _of_profile(ready)))
 
@@ -618,12 +608,14 @@ def published_inputs(plans: Iterable[CompiledPlan]) -> tuple[Input, ...]:
     return tuple(published.values())
 
 
-def declared_kinds(plans: Iterable[CompiledPlan], *, polled: bool = False) -> dict[Kind, bool]:
+def declared_kinds(
+    plans: Iterable[CompiledPlan], *, polled: bool = False
+) -> dict[model.Kind, bool]:
     """Return the kinds that inputs follow, and whether each may be missing.
 
     ``polled``: those, too, that a server cannot let watch; they may be missing.
     """
-    kinds: dict[Kind, bool] = {}
+    kinds: dict[model.Kind, bool] = {}
     for given in declared_inputs(plans):
         if given.kind and (polled or not given.poll):
             kind = given.api_version, given.kind
@@ -631,16 +623,19 @@ def declared_kinds(plans: Iterable[CompiledPlan], *, polled: bool = False) -> di
     return kinds
 
 
-def structs_read(plans: Iterable[CompiledPlan]) -> dict[Kind, type[ApiObject]]:
+def structs_read(plans: Iterable[CompiledPlan]) -> dict[model.Kind, type[model.ApiObject]]:
     """Return how kinds are decoded of which rules read more than scheduling does."""
     policies = (policy for ready in plans for policy in ready.policies.values())
     return decoded_structs(kind for policy in policies for kind in policy.sections.objects)
 
 
-def decoded_kinds(plans: Sequence[CompiledPlan]) -> dict[Kind, type[ApiObject]]:
+def decoded_kinds(plans: Sequence[CompiledPlan]) -> dict[model.Kind, type[model.ApiObject]]:
     """Return how the kinds of inputs are decoded, and those that `structs_read` returns."""
     declared = declared_kinds(plans, polled=True)
-    return {**{kind: KINDS.get(kind, CustomObject) for kind in declared}, **structs_read(plans)}
+    return {
+        **{kind: model.KINDS.get(kind, model.CustomObject) for kind in declared},
+        **structs_read(plans),
+    }
 
 
 def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:
@@ -648,11 +643,11 @@ def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:
     return not _GROUP.isdisjoint(kinds_read(plans))
 
 
-def _of_profile(ready: CompiledPlan) -> Iterator[frozenset[Kind]]:
+def _of_profile(ready: CompiledPlan) -> Iterator[frozenset[model.Kind]]:
     plan = ready.plan
     for name in plan.plugins:
         if name not in PLUGIN_POINTS and name not in ready.policies:
-            yield frozenset(KINDS)
+            yield frozenset(model.KINDS)
         elif name != "PodTopologySpread" or _has_defaults(plan.args.get(name, {})):
             yield PLUGIN_READS.get(name, frozenset())
     if GENERIC_WORKLOAD in plan.feature_gates:
@@ -668,11 +663,11 @@ def _has_defaults(args: object) -> bool:
     return args.get("defaultingType", "System") == "System" or bool(args.get("defaultConstraints"))
 
 
-def _of_policy(policy: CompiledPolicy) -> frozenset[Kind]:
+def _of_policy(policy: CompiledPolicy) -> frozenset[model.Kind]:
     inputs = policy.sections.inputs
     kinds = frozenset((given.api_version, given.kind) for given in inputs if given.kind)
     if policy.life.hint is not None:
-        return kinds.union(KINDS)
+        return kinds.union(model.KINDS)
     reads = policy.all_reads
     if any(path[:1] == ("podGroup",) for path in reads.pod):
         kinds |= _GROUPS

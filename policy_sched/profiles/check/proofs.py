@@ -19,15 +19,8 @@ from policy_sched.language import check
 from policy_sched.language.diagnostics import FunctionSource, PolicySource, Problem, Text
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
-from policy_sched.profiles import models
-from policy_sched.profiles.load import (
-    DocumentPosition,
-    kind_of,
-    locator,
-    policy_source,
-    read_policies,
-    read_proof,
-)
+from policy_sched.profiles import load, models
+from policy_sched.profiles.load import policy_source
 from policy_sched.source import Marked, leads_out, root_of, shortened
 
 PASSES, SCORE, NORMALIZED = "passes", "score", "normalized"
@@ -83,25 +76,25 @@ def _beside(file: str, named: str | Sequence[str]) -> tuple[str, ...]:
 
 def is_proof(marked: Marked) -> bool:
     """Return whether a document is a PolicyProof."""
-    return kind_of(marked.value)[1] == models.PROOF_KIND
+    return load.kind_of(marked.value)[1] == models.PROOF_KIND
 
 
 def proof_problems(marked: Marked) -> list[Diagnostic]:
     """Return every problem of a PolicyProof beyond its shape, and none of another document."""
-    if not is_proof(marked) or read_proof(marked)[0] is None:
+    if not is_proof(marked) or load.read_proof(marked)[0] is None:
         return []
     return check_proof(marked)[1]
 
 
 def check_proof(marked: Marked) -> tuple[CheckedProof | None, list[Diagnostic]]:
     """Return a PolicyProof with its rules checked, or None with every problem of it."""
-    model, problems = read_proof(marked)
+    model, problems = load.read_proof(marked)
     if model is None:
         return None, problems
     file = marked.file.path
     proof = CheckedProof(model, file, (), ())
     policies: list[check.CheckedPolicy] = []
-    position = DocumentPosition(file, marked)
+    position = load.DocumentPosition(file, marked)
     for path, named in _files_of(model):
         found, wrong = _named_policies(position, path, named)
         problems += wrong
@@ -138,12 +131,12 @@ def policies_of(marked: Marked) -> list[check.CheckedPolicy]:
     names = [named] if isinstance(named, str) else named
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return []
-    position = DocumentPosition(marked.file.path, marked)
+    position = load.DocumentPosition(marked.file.path, marked)
     return _named_policies(position, ("policies",), names)[0]
 
 
 def _named_policies(
-    position: DocumentPosition, path: models.Path, named: str | Sequence[str]
+    position: load.DocumentPosition, path: models.Path, named: str | Sequence[str]
 ) -> tuple[list[check.CheckedPolicy], list[Diagnostic]]:
     """Return the policies of files that a document names, or what is wrong with that."""
     found: list[check.CheckedPolicy] = []
@@ -153,7 +146,7 @@ def _named_policies(
         if leads_out(Path(file), roots) or not Path(file).exists():
             why = f"{shortened(file)} is not there, or leads out of the repository"
             return [], [position.diagnostic(models.ModelProblem(path, models.BAD_VALUE, why))]
-    policies, problems = read_policies(files)
+    policies, problems = load.read_policies(files)
     for policy in policies:
         checked, wrong = check.check_policy(policy_source(policy))
         problems += wrong
@@ -183,7 +176,7 @@ def _text(marked: Marked, path: models.Path) -> Text:
     value: Any = marked.value
     for step in path:
         value = value[step]
-    return Text(str(value), marked.file.path, locator(marked, path), models.path_text(path))
+    return Text(str(value), marked.file.path, load.locator(marked, path), models.path_text(path))
 
 
 def _written_out(text: Text) -> Text:

@@ -16,18 +16,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from policy_sched import model
+from policy_sched import language, model
 from policy_sched.cluster import ApiObjects, Cache, InputProblem, Inputs
 from policy_sched.cluster.tables import InputTable
 from policy_sched.errors import Diagnostic, PolicyError, Severity
-from policy_sched.language import (
-    SCHEMA_DIFFERS,
-    RuleError,
-    compile_expression,
-    compile_policy,
-    compiled_inputs,
-    schema_hint,
-)
 from policy_sched.language.cel import DeviceNames
 from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic, walk
 from policy_sched.language.diagnostics import PolicySource, Problem
@@ -100,7 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def _of_schemas(policy: CheckedPolicy, snapshot: Snapshot) -> Iterator[Diagnostic]:
     """Yield inputs whose schema in the cluster differs from the policy's in what rules read."""
-    for given in compiled_inputs(policy):
+    for given in language.compiled_inputs(policy):
         definition = snapshot.definitions.get(given.object_kind) if given.custom else None
         if definition is None:
             continue
@@ -109,8 +101,8 @@ def _of_schemas(policy: CheckedPolicy, snapshot: Snapshot) -> Iterator[Diagnosti
             source = next(entry.source for entry in policy.inputs if entry.name == given.name)
             place = source.schema or source.name
             what = f"{given.kind} of {given.api_version} in the cluster: {'; '.join(changes)}"
-            hint = schema_hint(given, source.schema.text if source.schema else "")
-            said = Problem(0, len(place.text), SCHEMA_DIFFERS, what, hint)
+            hint = language.schema_hint(given, source.schema.text if source.schema else "")
+            said = Problem(0, len(place.text), language.SCHEMA_DIFFERS, what, hint)
             yield diagnostic(said, place, f"policy {policy.name}")
 
 
@@ -118,7 +110,7 @@ def _of_inputs(trees: Trees, snapshot: Snapshot) -> Iterator[Diagnostic]:
     """Yield objects that inputs cannot have, and keys by which no pod finds any."""
     policy, nodes = trees.policy, snapshot.cache.nodes
     inputs = Inputs(nodes, snapshot.objects, lambda: 0)
-    for given in compiled_inputs(policy):
+    for given in language.compiled_inputs(policy):
         declare_input(given, inputs, everywhere=True)
     names = {entry.name: entry for entry in policy.inputs}
     for problem in [*inputs.problems.values(), *_of_quotas(policy, snapshot, inputs)]:
@@ -141,7 +133,7 @@ def _of_inputs(trees: Trees, snapshot: Snapshot) -> Iterator[Diagnostic]:
 
 def _of_quotas(policy: CheckedPolicy, snapshot: Snapshot, inputs: Inputs) -> Iterator[InputProblem]:
     """Yield objects that are wrong as quotas: their parents, or more than can be used."""
-    compiled_policy = compile_policy(policy)[0] if policy.quotas else None
+    compiled_policy = language.compile_policy(policy)[0] if policy.quotas else None
     if compiled_policy is None:
         return
     before = set(inputs.problems.values())
@@ -169,7 +161,7 @@ def _finds_nothing(
     policy = trees.policy
     variables = [(own, variable.core) for own, variable in policy.variables]
     try:
-        rule = compile_expression(
+        rule = language.compile_expression(
             key, policy.params, policy.params_type, policy.functions, variables, policy.inputs
         )
     except Refusal:
@@ -338,7 +330,7 @@ def _rejecting_all(
 def _matches(bound: BoundPolicy, pod: model.PodInfo) -> bool:
     try:
         return bound.matches(pod, Activation())
-    except RuleError:
+    except language.RuleError:
         return False
 
 

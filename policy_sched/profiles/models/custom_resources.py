@@ -9,12 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from policy_sched.profiles.models.policy import (
-    POLICY_API_VERSION,
-    POLICY_KIND,
-    ROLLOUT_KIND,
-    Policy,
-)
+from policy_sched.profiles.models import policy
 from policy_sched.profiles.models.policy_status import PolicyStatus
 from policy_sched.profiles.models.rollout import Rollout
 from policy_sched.profiles.models.rollout_status import RolloutStatus
@@ -59,11 +54,11 @@ class CustomResource(NamedTuple):
 
 CUSTOM_RESOURCES: Final = (
     CustomResource(
-        POLICY_API_VERSION,
-        POLICY_KIND,
+        policy.POLICY_API_VERSION,
+        policy.POLICY_KIND,
         "policies",
         ("pol",),
-        Policy,
+        policy.Policy,
         PolicyStatus,
         (
             (
@@ -90,8 +85,8 @@ CUSTOM_RESOURCES: Final = (
         {("spec", "enforcement"): "Enforce"},
     ),
     CustomResource(
-        POLICY_API_VERSION,
-        ROLLOUT_KIND,
+        policy.POLICY_API_VERSION,
+        policy.ROLLOUT_KIND,
         "rollouts",
         ("polro",),
         Rollout,

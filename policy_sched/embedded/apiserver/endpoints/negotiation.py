@@ -9,16 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.client.apimachinery import (
-    DEFINITION,
-    EVENT,
-    PROTOBUF,
-    bad_request,
-    cannot_be_handled,
-    copied,
-    encoded,
-    read,
-)
+from policy_sched.client import apimachinery
 from policy_sched.embedded import schema
 from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.apiserver.protobuf import decoding
@@ -27,7 +18,7 @@ from policy_sched.manifests import Plain
 from policy_sched.source import Marked, SourceFile, parse_documents, plain_documents
 
 YAML: Final = "application/yaml"
-TYPES: Final = (registry.JSON, YAML, PROTOBUF)
+TYPES: Final = (registry.JSON, YAML, apimachinery.PROTOBUF)
 YAML_BYTES: Final = 128 * 1024
 """Bytes that YAML may have: it takes ten times as long to read as JSON."""
 REREAD_BYTES: Final = 16 * 1024
@@ -196,7 +187,7 @@ def object_of(body: bytes, content_type: str, served: registry.ServedResource) -
 
     Raises ApiError if it is none of the resource.
     """
-    if served.custom is not None and media_type(content_type) == PROTOBUF:
+    if served.custom is not None and media_type(content_type) == apimachinery.PROTOBUF:
         raise registry.unsupported((registry.JSON, YAML))
     data = object_data(body, content_type, served.kind)
     if not isinstance(data, dict):
@@ -210,15 +201,19 @@ def object_of(body: bytes, content_type: str, served: registry.ServedResource) -
 def checked(given: Any, served: registry.ServedResource) -> Plain:
     """Return what is to be stored of an object. Raises ApiError if it is none of the resource."""
     if not isinstance(given, dict):
-        raise bad_request(f"expected an object of kind {served.kind}")
+        raise apimachinery.bad_request(f"expected an object of kind {served.kind}")
     check_kind(given, served)
     if served.custom is not None:
-        served.custom.coerced(copied(given))  # as the store does, which takes what has these types
+        served.custom.coerced(
+            apimachinery.copied(given)
+        )  # as the store does, which takes what has these types
         return {**given, "metadata": given.get("metadata") or {}}
     data = schema.typed((served.group_version, served.kind), given)
     data = served.form.back({**data, "metadata": data.get("metadata") or {}})
-    read(served.resource, encoded(data))  # the store takes what has the right types
-    if served.resource.key == EVENT:
+    apimachinery.read(
+        served.resource, apimachinery.encoded(data)
+    )  # the store takes what has the right types
+    if served.resource.key == apimachinery.EVENT:
         registry.check_event(data)
     return data
 
@@ -227,12 +222,12 @@ def check_kind(data: Plain, served: registry.ServedResource) -> None:
     """Raise ApiError if an object is of another kind or version than a resource's."""
     version, kind = data.get("apiVersion"), data.get("kind")
     if version != served.group_version:
-        raise bad_request(
+        raise apimachinery.bad_request(
             f"the API version in the data ({version}) does not match the expected API version"
             f" ({served.group_version})"
         )
     if kind != served.kind:
-        raise bad_request(
+        raise apimachinery.bad_request(
             f'{kind} in version "{version}" cannot be handled as a {served.kind}: converting'
             f" ({version}.{kind}) to ({version}.{served.kind}): unknown conversion"
         )
@@ -289,14 +284,14 @@ def check_fields(sent: Sent, data: Plain) -> None:
     if mode == "Ignore" or not (message or served.custom):
         return
     if served.custom:
-        paths = served.custom.coerced(copied(data))[1]
+        paths = served.custom.coerced(apimachinery.copied(data))[1]
     else:
         paths = list(unknown(message, data))
-    if served.resource.key == DEFINITION:
+    if served.resource.key == apimachinery.DEFINITION:
         paths += schema.unknown_fields(data)
     unknown_fields = [f'unknown field "{path}"' for path in paths]
     if mode == WARN:
         sent.warnings.extend(unknown_fields)
     elif unknown_fields:
         why = f"strict decoding error: {', '.join(unknown_fields)}"
-        raise cannot_be_handled((served.group_version, served.kind), why)
+        raise apimachinery.cannot_be_handled((served.group_version, served.kind), why)
