@@ -8,8 +8,8 @@ import ipaddress
 import ssl
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlencode, urlsplit
+from typing import Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from cyclopts import Parameter
@@ -26,6 +26,7 @@ from policy_sched.rollout import (
     ANNOTATIONS,
     Action,
     Phase,
+    RolloutReport,
     StateError,
     report_of_object,
     state_of_object,
@@ -41,6 +42,7 @@ _NO_KIND: Final = (
     "the cluster has no kind Rollout: policy-sched manifests --crds | kubectl apply -f -"
 )
 Output = Literal["text", "json"]
+Form = TypeVar("Form")
 
 
 def rollout(
@@ -85,25 +87,21 @@ def rollout(
 
 def _of_scheduler(action: str, name: str, server: str, output: Output) -> int:
     """Ask the endpoints of a scheduler, and print what they answer."""
-    current = _asked(server, "GET", "/rollout", "json")
-    found: Any = msgspec.json.decode(current)
-    if name and found.get("name") != name:
-        raise PolicySchedError(f"{server} rolls out {found.get('name')}, not {name}")
-    if action == "status":
-        answer = current if output == "json" else _asked(server, "GET", "/rollout", output)
-    else:
-        query = urlencode({"candidate": found.get("candidate", "")})
-        answer = _asked(server, "POST", f"/-/rollout/{action}?{query}", output)
-    sys.stdout.write(answer.decode())
+    report = _asked(server, "GET", "/rollout")
+    if name and report.name != name:
+        raise PolicySchedError(f"{server} rolls out {report.name}, not {name}")
+    if action != "status":
+        query = urlencode({"candidate": report.candidate})
+        report = _asked(server, "POST", f"/-/rollout/{action}?{query}")
+    write_report(report, output)
     return OK
 
 
-def _asked(server: str, method: str, path: str, output: Output) -> bytes:
+def _asked(server: str, method: str, path: str) -> RolloutReport:
     """Return the answer of a scheduler. Raises ClusterError."""
     connection = _connection(server)
-    headers = {"Accept": "application/json" if output == "json" else "text/plain"}
     try:
-        connection.request(method, path, headers=headers)
+        connection.request(method, path, headers={"Accept": "application/json"})
         response = connection.getresponse()
         body = response.read(_MOST)
     except (OSError, http.client.HTTPException) as error:
@@ -113,22 +111,33 @@ def _asked(server: str, method: str, path: str, output: Output) -> bytes:
     finally:
         connection.close()
     if response.status != http.client.OK:
-        raise ClusterError(_refusal(body) or f"{server}: {response.status} {response.reason}")
-    return body
+        answered = f"{server}: {response.status} {response.reason}"
+        raise ClusterError(_refusal(body) or f"{answered}; is it a scheduler with rollouts?")
+    return _decoded(body, RolloutReport, f"{server} is no scheduler that this command knows")
+
+
+def _decoded(body: bytes, form: type[Form], what: str) -> Form:
+    """Return an answer that has a form. Raises ClusterError, which says ``what`` it is if not."""
+    try:
+        return msgspec.json.decode(body, type=form)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ClusterError(f"{what}: {error}") from None
 
 
 def _connection(server: str) -> http.client.HTTPConnection:
     """Return a connection to this machine. Raises PolicySchedError for another one."""
-    parts = urlsplit(server)
+    scheme = ""
     try:
+        parts = urlsplit(server)
+        scheme = parts.scheme
         host, port = parts.hostname or "", parts.port
         near = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         near, host, port = False, "", None
-    if parts.scheme not in ("http", "https") or not near:
+    if scheme not in ("http", "https") or not near:
         why = "name a scheduler on this machine, as http://127.0.0.1:10259"
         raise PolicySchedError(f"--server {server}: {why}; a cluster is named by --kubeconfig")
-    if parts.scheme == "http":
+    if scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=_SECONDS)
     context = ssl.create_default_context()
     return http.client.HTTPSConnection(host, port, timeout=_SECONDS, context=context)
@@ -161,18 +170,36 @@ async def _of_cluster(action: str, name: str, kubeconfig: str, output: Output) -
     return OK
 
 
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _List(msgspec.Struct):
+    items: list[dict[str, Any]]
+
+
 async def _objects(api: Api, name: str) -> list[dict[str, Any]]:
     """Return the rollout of a name, or all. Raises ClusterError if there is none."""
+    path = f"{_PATH}/{quote(name, safe='')}" if name else _PATH
     try:
-        if name:
-            return [msgspec.json.decode(await api.get(f"{_PATH}/{name}"))]
-        items: list[dict[str, Any]] = msgspec.json.decode(await api.get(_PATH))["items"]
+        body = await api.get(path)
     except ApiError as error:
         if error.code == NOT_FOUND and not error.details.get("name"):
             raise ClusterError(_NO_KIND) from None
         raise
+    what = "the cluster answers with no Rollout"
+    items = [_decoded(body, dict[str, Any], what)] if name else _decoded(body, _List, what).items
     if not items:
         raise ClusterError("the cluster has no Rollout")
+    try:
+        msgspec.convert(items, list[_Head])
+    except msgspec.ValidationError as error:
+        raise ClusterError(f"{what}: {error}") from None
     implied = {"apiVersion": POLICY_API_VERSION, "kind": "Rollout"}
     return [{**implied, **item} for item in items]
 
@@ -204,7 +231,7 @@ async def _request(api: Api, action: Action, value: Mapping[str, Any], output: O
         asked += f"/{value['metadata']['resourceVersion']}"  # it was tried before
     patch = {"metadata": {"annotations": {key: asked}}}
     body = await api.request(
-        "PATCH", f"{_PATH}/{name}", patch, content_type=MERGE_PATCH, repeatable=True
+        "PATCH", f"{_PATH}/{quote(name, safe='')}", patch, content_type=MERGE_PATCH, repeatable=True
     )
     if output == "json":
         sys.stdout.write(json_text(msgspec.json.decode(body)))

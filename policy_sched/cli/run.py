@@ -151,6 +151,8 @@ class RolloutFlags:
         if shadow and (self.rollout or self.rollout_state):
             raise ClusterError("--rollout is for decisions that are carried out, not for --shadow")
         require_files([self.rollout] if self.rollout else [])
+        if self.rollout_state is not None:
+            app.require_state(self.rollout_state)
         return replace(files, rollout=self.rollout, keeps_texts=not shadow)
 
 

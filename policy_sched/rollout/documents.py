@@ -72,7 +72,7 @@ def _rule(checked: CheckedAbortRule) -> AbortRule:
         return Verdict(bool(out[0]))
 
     model = checked.model
-    return AbortRule(model.expression, model.message, judge, model.decisions, checked.reads)
+    return AbortRule(model.expression, model.message, judge, model.decisions, tuple(checked.reads))
 
 
 def requested(
@@ -119,6 +119,13 @@ def state_of_object(value: Plain) -> State | None:
     return None if state is None else read_state(json.dumps(state))
 
 
+class _Shown(msgspec.Struct):
+    """What a status has beside the state."""
+
+    differences: list[Example] = []
+    untried: list[str] = []
+
+
 def report_of_object(value: Plain) -> RolloutReport:
     """Return what an object shows. Raises StateError if it has no state that can be read."""
     plan, problems = plan_of_object(value)
@@ -127,9 +134,11 @@ def report_of_object(value: Plain) -> RolloutReport:
     state = state_of_object(value)
     if state is None:
         raise StateError(f"rollout {plan.name} has not begun: no scheduler has written its status")
-    status = value["status"]
-    examples = [Example(**example) for example in status.get("differences", ())]
-    return rollout_report(plan, state, examples, status.get("untried", ()))
+    try:
+        shown = msgspec.convert(value["status"], _Shown)
+    except msgspec.ValidationError as error:
+        raise StateError(f"the status of rollout {plan.name} cannot be read: {error}") from None
+    return rollout_report(plan, state, shown.differences, shown.untried)
 
 
 def status_of(

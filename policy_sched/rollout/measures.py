@@ -31,8 +31,8 @@ def _bucket(seconds: float) -> int:
     return min(_BUCKETS - 1, math.ceil(math.log2(min(seconds, 1e9) / _LEAST) * _PER_DOUBLING))
 
 
-def percentile(times: Times, part: float) -> float:
-    """Return the seconds within which ``part`` (0 to 1) of the times are; 0.0 of none."""
+def percentile(times: Times, part: float, missing: float = 0.0) -> float:
+    """Return the seconds within which ``part`` (0 to 1) of the times are; ``missing`` of none."""
     total = sum(times.values())
     left = math.ceil(part * total)
     for bucket in sorted(times):
@@ -40,7 +40,7 @@ def percentile(times: Times, part: float) -> float:
         if left <= 0 and total:
             middle = _LEAST * 2.0 ** ((bucket - 0.5) / _PER_DOUBLING)
             return float(f"{middle:.3g}") if bucket else 0.0
-    return 0.0
+    return missing
 
 
 class Counts(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -84,18 +84,18 @@ class Counts(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_
             deciding=_merged(self.deciding, other.deciding),
         )
 
-    def measures(self) -> Measures:
-        """Return what rules read of the counts."""
+    def measures(self, missing: float = 0.0) -> Measures:
+        """Return what is measured; ``missing`` is a share or a time of which there is no sample."""
         return Measures(
             decisions=self.decisions,
             scheduled=self.scheduled,
-            unschedulable=self.unschedulable / self.decisions if self.decisions else 0.0,
+            unschedulable=self.unschedulable / self.decisions if self.decisions else missing,
             errors=self.errors,
             victims=self.victims,
-            waiting_p50=percentile(self.waiting, 0.5),
-            waiting_p99=percentile(self.waiting, 0.99),
-            deciding_p50=percentile(self.deciding, 0.5),
-            deciding_p99=percentile(self.deciding, 0.99),
+            waiting_p50=percentile(self.waiting, 0.5, missing),
+            waiting_p99=percentile(self.waiting, 0.99, missing),
+            deciding_p50=percentile(self.deciding, 0.5, missing),
+            deciding_p99=percentile(self.deciding, 0.99, missing),
             same=self.same,
             moved=self.moved,
             tie=self.tie,
@@ -154,6 +154,10 @@ class Observed(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
     stable: Counts = msgspec.field(default_factory=Counts)
     candidate: Counts = msgspec.field(default_factory=Counts)
+
+    def read_by_rules(self) -> tuple[Measures, Measures]:
+        """Return the measures of both sides: no comparison holds with one without a sample."""
+        return self.stable.measures(math.nan), self.candidate.measures(math.nan)
 
     def plus(self, other: Observed) -> Observed:
         """Return the counts of both together."""

@@ -8,8 +8,9 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from policy_sched.language.stdlib import text_of_timestamp
+from policy_sched.profiles.models import OF_AUDITS, OF_CANARIES
 from policy_sched.report import Document, table
-from policy_sched.rollout.measures import MEASURES, Measures
+from policy_sched.rollout.measures import MEASURES, Measures, Observed
 from policy_sched.rollout.plan import AbortRule, Plan, Step
 from policy_sched.rollout.state import Phase, State
 
@@ -19,10 +20,7 @@ _DIGITS: Final = 12
 """Of a hash."""
 _UNITS: Final = ((3600, "h"), (60, "m"), (1, "s"))
 Action = Literal["promote", "abort"]
-_DECISIONS: Final = frozenset(
-    {"decisions", "scheduled", "errors", "victims", "same", "moved", "tie", "schedulable"}
-)
-_SECONDS: Final = frozenset({"waitingP50", "waitingP99", "decidingP50", "decidingP99"})
+_DECISIONS: Final = frozenset({"decisions", "scheduled", "errors", "victims", *OF_AUDITS})
 
 
 class Example(msgspec.Struct, frozen=True, rename="camel"):
@@ -174,18 +172,19 @@ def rollout_report(
         dict(state.figures),
         steps,
         {"stable": stable, "candidate": candidate},
-        [_rule(rule, stable, candidate) for rule in plan.abort_when],
+        [_rule(rule, state.counts) for rule in plan.abort_when],
         list(differences)[-EXAMPLES:],
         list(untried),
     )
 
 
-def _rule(rule: AbortRule, stable: Measures, candidate: Measures) -> RuleReport:
-    figures = rule.figures(stable, candidate)
+def _rule(rule: AbortRule, counts: Observed) -> RuleReport:
+    candidate = counts.candidate.measures()
+    figures = rule.figures(counts.stable.measures(), candidate)
     told = rule.expression, rule.message
     if candidate.decisions < rule.decisions:
         return RuleReport(*told, "waits", figures, f"for {rule.decisions} decisions")
-    verdict = rule.judge(stable, candidate)
+    verdict = rule.judge(*counts.read_by_rules())
     if verdict.error:
         return RuleReport(*told, "fails", figures, verdict.error)
     return RuleReport(*told, "holds" if verdict.holds else "does not hold", figures)
@@ -209,7 +208,7 @@ def measure_text(name: str, number: float) -> str:
     """Return the value of a measure as people read it."""
     if name in _DECISIONS:
         return f"{number:,.0f}"
-    if name in _SECONDS:
+    if name in OF_CANARIES:
         return f"{number:.3g}s" if number >= 1 or not number else f"{1000 * number:.3g}ms"
     return f"{100 * number:.3g} %"
 

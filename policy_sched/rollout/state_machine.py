@@ -123,7 +123,7 @@ def advance(plan: Plan, state: State, observed: Observed, now: int) -> Outcome:
     for rule in plan.abort_when:
         if candidate.decisions < rule.decisions:
             continue
-        verdict = rule.judge(stable, candidate)
+        verdict = rule.judge(*counts.read_by_rules())
         if verdict.error:
             state = replace(state, failing=clipped(f"{rule.expression}: {verdict.error}"))
         elif verdict.holds:

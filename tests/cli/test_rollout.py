@@ -150,6 +150,7 @@ def test_a_rollout_of_a_scheduler_here(tmp_path: Path, capsys: pytest.CaptureFix
         ("http://example.com", "name a scheduler on this machine"),
         ("ftp://127.0.0.1", "name a scheduler on this machine"),
         ("http://127.0.0.1:99999", "name a scheduler on this machine"),
+        ("http://[::1", "name a scheduler on this machine"),
         ("http://127.0.0.1:1", "run --secure-port turns the endpoints on"),
     ],
 )
@@ -157,3 +158,35 @@ def test_what_cannot_be_asked(server: str, words: str, capsys: pytest.CaptureFix
     """Another machine is named by a kubeconfig; where nobody listens the flag is named."""
     assert run(["rollout", "status", "--server", server]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (404, b"not found"),
+        (200, b"\xff<html>"),
+        (200, b"null"),
+        (200, b"[]"),
+        (200, b'{"name": 3}'),
+    ],
+)
+def test_answers_of_something_else(
+    code: int, body: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither an older scheduler nor a cluster that answers with anything is a traceback."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {code} X\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            for where in (["--server", url], ["--kubeconfig", kubeconfig(tmp_path, url)]):
+                for words in (["status"], ["promote", "careful"]):
+                    assert await asyncio.to_thread(run, ["rollout", *words, *where]) == 2
+                    assert capsys.readouterr().err.startswith("policy-sched: ")
+
+    asyncio.run(scenario())

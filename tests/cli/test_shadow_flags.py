@@ -19,6 +19,9 @@ from policy_sched.cli.options.kubeconfig import ShadowFlags, shadow_options
         (["--decision-log", "/dev/null/x"], "/dev/null/x: Not a directory"),
         (["--audit-share", "1.5"], "--audit-share 1.5: must be between 0 and 1"),
         (["--shadow", "--kubeconfig", "k", "--rollout", "x"], "not for --shadow"),
+        (["--rollout-state", __file__], "is no state of a rollout; name a file of its own"),
+        (["--rollout-state", "/no/state"], "in a folder that is there"),
+        (["--rollout-state", "/proc"], "/proc: Is a directory"),
         (["--shadow", "--kubeconfig", "k", "--decision-log", "x"], "use --shadow-log"),
     ],
 )

@@ -12,6 +12,17 @@ from policy_sched.rollout import MEASURES, Counts, Measures, Observed
 SECONDS = st.floats(1e-5, 500_000.0)
 
 
+def test_what_has_no_sample_compares_with_nothing() -> None:
+    """A side that decided nothing aborts nothing; counts are numbers."""
+    counts = Counts(decisions=4, scheduled=4)
+    none, some = Observed(candidate=counts).read_by_rules()
+    assert math.isnan(none.unschedulable)
+    assert (none.errors, some.unschedulable) == (0, 0.0)
+    assert math.isnan(some.waiting_p99)
+    counts.waited(0.0)
+    assert Observed(candidate=counts).read_by_rules()[1].waiting_p99 == 0.0
+
+
 @given(st.lists(SECONDS, min_size=1, max_size=50), st.sampled_from([0.5, 0.99]))
 def test_a_percentile_is_within_a_tenth(times: list[float], part: float) -> None:
     """A percentile of buckets is within a tenth of that of the times."""

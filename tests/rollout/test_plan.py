@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from policy_sched.language.stdlib import policy_environment
 from policy_sched.profiles.check import check_rollout
 from policy_sched.profiles.load import parse
-from policy_sched.rollout import MEASURES, Measures, Plan, Step, Verdict, plan_of
+from policy_sched.profiles.models import OF_CANARIES
+from policy_sched.rollout import MEASURES, Measures, Observed, Plan, Step, Verdict, plan_of
 from policy_sched.source import SourceFile
 from tests.rollout.plans import MINUTE
 
@@ -94,6 +95,9 @@ def test_every_measure_is_one_of_the_language() -> None:
         (rule,) = planned(f"candidate.{name} > stable.{name}").abort_when
         larger = replace(Measures(), **{field_of(name): 7})
         assert rule.judge(Measures(), larger) == Verdict(holds=True)
+        sampled = name not in (*OF_CANARIES, "unschedulable")
+        none, _ = Observed().read_by_rules()
+        assert rule.judge(none, larger).holds == sampled
 
 
 def field_of(name: str) -> str:

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from policy_sched.console.pages import page
 from policy_sched.console.sources import ClusterSource
+from policy_sched.profiles.models import OF_AUDITS
 from policy_sched.rollout import (
     MEASURES,
     Action,
@@ -51,7 +52,6 @@ _TONES: Final[dict[str, Tone]] = {
     "fails": "warn",
     "waits": "dim",
 }
-_AUDITED: Final = ("same", "moved", "tie", "schedulable")
 
 
 def view(source: ClusterSource, query: page.Query, results: page.Results) -> page.View:
@@ -137,11 +137,11 @@ def _rules(rules: Sequence[RuleReport]) -> Table:
 
 def _measures(report: RolloutReport) -> Table:
     stable, candidate = (report.measures[side].by_name() for side in ("stable", "candidate"))
-    audited = any(stable[name] or candidate[name] for name in _AUDITED)
+    audited = any(stable[name] or candidate[name] for name in OF_AUDITS)
     rows: list[Sequence[Value]] = [
         [name, measure_text(name, stable[name]), measure_text(name, candidate[name])]
         for name in MEASURES
-        if audited or name not in _AUDITED
+        if audited or name not in OF_AUDITS
     ]
     columns = [
         Column("Measure"),

@@ -42,10 +42,12 @@ if TYPE_CHECKING:
         judged as judged,
     )
     from policy_sched.instance.app.embedded_instance import EmbeddedInstance as EmbeddedInstance
+    from policy_sched.instance.app.rollout_storage import require_state as require_state
 
 
 _LATER: Final = {
     "EmbeddedInstance": "embedded_instance",
+    "require_state": "rollout_storage",
     **dict.fromkeys(("DIFFERENT", "SKIPPED", "count_decision", "count_verdict", "judged"), "audit"),
 }
 """Names and their modules."""

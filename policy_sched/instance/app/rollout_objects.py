@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from policy_sched import rollout
 from policy_sched.client.apimachinery import ApiError, is_gone, timestamp
-from policy_sched.errors import ClusterError, Diagnostic
+from policy_sched.errors import ClusterError, Diagnostic, Severity
 from policy_sched.instance.app import rollout_storage
 from policy_sched.instance.app.policy_objects import LOOK, CustomRecord, Kept, Records, kept_objects
 from policy_sched.instance.app.policy_status import (
@@ -257,7 +257,8 @@ def _judgement(
     paths = paths_of((given,), problems)
     shown = [dict(problem_of(problem, paths)) for problem in problems[:MOST_PROBLEMS]]
     if checked is None:
-        stated = Statement("False", problems[0].code, in_words(problems, paths))
+        first = next(problem for problem in problems if problem.severity is Severity.ERROR)
+        stated = Statement("False", first.code, in_words(problems, paths))
     elif drives is not None and drives.path != given.file:
         text = f"there is a Rollout in {drives.path} already; that one counts"
         twice = Diagnostic(given.file, 1, 1, DUPLICATE, text, "delete one of them")

@@ -125,6 +125,19 @@ class FileStorage(RolloutStorage):
         done("")
 
 
+def require_state(path: str) -> None:
+    """Raise ClusterError or OSError for a file that is no record, and for one that cannot be."""
+    begins = Record(None, {}).text().partition("null")[0].encode()
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(len(begins))
+    except FileNotFoundError:
+        head = b""
+    if not Path(path).absolute().parent.is_dir() or not begins.startswith(head):
+        why = "is no state of a rollout; name a file of its own, in a folder that is there"
+        raise ClusterError(f"{path}: {why}")
+
+
 class AnnotatedLease(Protocol):
     """A lease that is renewed time and again, with an annotation."""
 

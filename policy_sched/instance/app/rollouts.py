@@ -115,6 +115,7 @@ class Rollouts:
         self._due = self._written_at = 0
         self._asked: list[tuple[rollout.Action, str]] = []
         self._reconcile_due = False
+        self._warned = ("", "", 0)
         observers = instance.scheduler.observers
         observers.decided.insert(0, self._decided)
         observers.group_decided.insert(0, self._group_decided)
@@ -600,6 +601,11 @@ class Rollouts:
         self._instance.tell(kind, reason, "Rollout", f"{name}: {note}" if name else note)
 
     def _warn(self, text: str, why: str) -> None:
+        """Tell of a failure; of the same one, which is tried again and again, once a minute."""
+        last, now = self._warned, self._instance.now()
+        if last[:2] == (text, why) and abs(now - last[2]) < WRITTEN_EVERY:
+            return
+        self._warned = text, why, now
         self._instance.log.write(observability.ERROR, text, error=why)
         self._instance.tell("Warning", "FailedRollout", "Rollout", f"{text}: {why}")
 

@@ -3,7 +3,10 @@
 Nothing else in the language depends on them.
 """
 
-from policy_sched.language.lint.conditions import Trees as Trees
+from policy_sched.language.lint.conditions import (
+    Trees as Trees,
+    constant_conditions as constant_conditions,
+)
 from policy_sched.language.lint.linter import (
     Vocabulary as Vocabulary,
     lint as lint,

@@ -183,6 +183,11 @@ def conditions(trees: Trees, tree: ast.Core, *, rule: bool) -> list[Problem]:
     return _Visitor(trees).visit(tree, condition=rule)
 
 
+def constant_conditions(policy: CheckedPolicy, tree: ast.Core) -> list[Problem]:
+    """Return what is wrong with the conditions of a rule beside a policy's definitions."""
+    return conditions(Trees(PolicySource(policy.name), policy), tree, rule=True)
+
+
 def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield filter rules that no node or device reaches, and rules that stand there twice."""
     of_devices = () if policy.devices is None else policy.devices.filter

@@ -37,6 +37,7 @@ from policy_sched.profiles.check.rollouts import (
     UNTRIED as UNTRIED,
     CheckedAbortRule as CheckedAbortRule,
     CheckedRollout as CheckedRollout,
+    another_rollout as another_rollout,
     check_rollout as check_rollout,
     is_rollout as is_rollout,
     untried_changes as untried_changes,

@@ -19,7 +19,7 @@ from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.check.lint import lint_policy, without_suppressed
 from policy_sched.profiles.check.proofs import proof_problems
-from policy_sched.profiles.check.rollouts import is_rollout, rollout_problems
+from policy_sched.profiles.check.rollouts import another_rollout, is_rollout, rollout_problems
 from policy_sched.profiles.load import (
     SUFFIXES,
     DeviceSelectorText,
@@ -189,6 +189,7 @@ class _Check:
         """Check what the files hold."""
         policies = tuple(policy for file in files for policy in file.policies)
         configs = [config for file in files for config in file.configs]
+        rollouts: list[Marked] = []
         for file in files:
             self.diagnostics += file.all_problems
             for document in file.documents:
@@ -196,9 +197,12 @@ class _Check:
                 self.diagnostics += proof_problems(document.marked)
                 if is_rollout(document.marked):
                     self.diagnostics += rollout_problems(document.marked, policies)
+                    rollouts.append(document.marked)
                 if document.experiment:
                     self.diagnostics += self.experiments(document.marked)
         self.diagnostics += duplicate_names(policies)
+        for other in rollouts[1:]:
+            self.diagnostics += another_rollout(rollouts[0], other)
         work = partial(_timed, configs=configs, further=self.further)
         for policy, (problems, seconds) in zip(policies, self.each(work, policies), strict=True):
             self.diagnostics += problems

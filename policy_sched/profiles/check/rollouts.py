@@ -6,18 +6,19 @@ compiled as any other rule is, and run for one row of nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import Expression, compile_expression
-from policy_sched.language.check import Checked, check_beside, diagnostic, walk
+from policy_sched.language.check import check_beside, diagnostic, walk
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
+from policy_sched.language.lint import constant_conditions
 from policy_sched.language.lower import Refusal
-from policy_sched.language.syntax import ast
+from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import one_evaluation
 from policy_sched.profiles import models
-from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.load import (
     DocumentPosition,
     LoadedPolicy,
@@ -27,7 +28,11 @@ from policy_sched.profiles.load import (
     policy_source,
     read_rollout,
 )
+from policy_sched.profiles.validate import STEPS
 from policy_sched.source import Marked
+
+if TYPE_CHECKING:
+    from policy_sched.profiles.build import CompiledPlan
 
 SECTION = "abortWhen"
 UNTRIED = "PS718"
@@ -41,7 +46,8 @@ class CheckedAbortRule:
 
     model: models.AbortCondition
     expression: Expression
-    reads: tuple[str, ...]
+    text: Text
+    reads: Mapping[str, Span]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,13 @@ def rollout_problems(marked: Marked, policies: Sequence[LoadedPolicy]) -> list[D
         for policy in (policy for policy in policies if policy.sound):
             problems += untried_sections(policy_source(policy), rollout.model.metadata.name)
     return problems
+
+
+def another_rollout(first: Marked, other: Marked) -> list[Diagnostic]:
+    """Return the problem of a second Rollout in a set of policies."""
+    message = f"there is a Rollout in {first.file.path} already; a set has one"
+    problem = models.ModelProblem(("kind",), models.DUPLICATE, message, "delete one of them")
+    return DocumentPosition(other.file.path, other).diagnostics([problem])
 
 
 def untried_sections(
@@ -115,7 +128,9 @@ def check_rollout(marked: Marked) -> tuple[CheckedRollout | None, list[Diagnosti
             continue
         rule, wrong = _compiled(marked, path, condition)
         problems += wrong
-        rules += [] if rule is None else [rule]
+        if rule is not None:
+            rules.append(rule)
+            problems += _unmeasured(rule, model.spec.steps)
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     return (CheckedRollout(model, tuple(rules)) if sound else None), sorted(problems)
 
@@ -137,12 +152,33 @@ def _compiled(
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
         return None, [*problems, diagnostic(problem, checked.text, text.path)]
-    reads = tuple(dict.fromkeys(_measures(checked)))
-    return CheckedAbortRule(condition, expression, reads), problems
+    problems += (
+        replace(diagnostic(found, checked.text, text.path), severity=Severity.WARNING)
+        for found in constant_conditions(policy, checked.core)
+    )
+    reads = {
+        f"{part.operand.name}.{part.name}": part.span
+        for part in walk(checked.core)
+        if isinstance(part, ast.Field) and isinstance(part.operand, ast.Var)
+    }
+    return CheckedAbortRule(condition, expression, text, reads), problems
 
 
-def _measures(checked: Checked) -> Iterator[str]:
-    """Yield the measures that a rule names, in the order of its tree."""
-    for part in walk(checked.core):
-        if isinstance(part, ast.Field) and isinstance(part.operand, ast.Var):
-            yield f"{part.operand.name}.{part.name}"
+def _unmeasured(
+    rule: CheckedAbortRule, steps: Sequence[models.RolloutStep]
+) -> Iterator[Diagnostic]:
+    """Yield the measures of a rule that no step takes."""
+    audits = any(step.audit is not None for step in steps)
+    canaries = any(step.canary is not None for step in steps)
+    for name, span in rule.reads.items():
+        measure = name.partition(".")[2]
+        for there, of, what in (
+            (audits, models.OF_AUDITS, "audits"),
+            (canaries, models.OF_CANARIES, "canaries"),
+        ):
+            if measure in of and not there:
+                message = f"{measure} is measured in {what} alone, and no step is one"
+                hint = "the rule never speaks: add a step, or read another measure"
+                problem = Problem(span.start, span.end, STEPS, message, hint)
+                told = diagnostic(problem, rule.text, rule.text.path)
+                yield replace(told, severity=Severity.WARNING)

@@ -165,6 +165,8 @@ if TYPE_CHECKING:
         keys_of as keys_of,
     )
     from policy_sched.profiles.models.rollout import (
+        OF_AUDITS as OF_AUDITS,
+        OF_CANARIES as OF_CANARIES,
         AbortCondition as AbortCondition,
         AuditStep as AuditStep,
         CanaryStep as CanaryStep,
@@ -214,7 +216,15 @@ _LATER: Final = {
         "StatusEntry",
         "keys_of",
     ],
-    "rollout": ["AbortCondition", "AuditStep", "CanaryStep", "Rollout", "RolloutStep"],
+    "rollout": [
+        "OF_AUDITS",
+        "OF_CANARIES",
+        "AbortCondition",
+        "AuditStep",
+        "CanaryStep",
+        "Rollout",
+        "RolloutStep",
+    ],
     "schema": ["schemas"],
 }
 """Modules of which most commands need nothing: they are imported when a name is first used."""

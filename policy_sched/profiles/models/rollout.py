@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, JsonValue, WithJsonSchema
 
 from policy_sched.profiles.models.policy import NAME_PATTERN
 from policy_sched.profiles.models.types import DURATION_PATTERN, Document, Duration, Many
 
+OF_CANARIES: Final = ("waitingP50", "waitingP99", "decidingP50", "decidingP99")
+"""Measures that no audit takes."""
+OF_AUDITS: Final = ("same", "moved", "tie", "schedulable")
+"""Measures that no canary takes."""
 MAX_STEPS: Final = 20
 MAX_RULES: Final = 50
 MAX_DECISIONS: Final = 10**9
@@ -19,6 +23,14 @@ _DURATION: Final = {
     "type": "string",
     "pattern": DURATION_PATTERN,
     "errorMessage": "must be a duration such as 500ms, 15s or 10m",
+}
+_PERCENT: Final[dict[str, JsonValue]] = {
+    "errorMessage": "must be from 1 to 99: a step that decides nothing is an audit, and after the"
+    " last step the candidate decides everything"
+}
+_STEPS: Final[dict[str, JsonValue]] = {"errorMessage": f"must have from 1 to {MAX_STEPS} steps"}
+_NAME: Final[dict[str, JsonValue]] = {
+    "errorMessage": "must be at most 253 letters, digits and -_./, no mark first or last"
 }
 
 
@@ -34,7 +46,7 @@ class AuditStep(Document):
 class CanaryStep(Document):
     """The candidate decides a part of the pods."""
 
-    percent: Annotated[int, Field(ge=1, le=99)]
+    percent: Annotated[int, Field(ge=1, le=99, json_schema_extra=_PERCENT)]
     """How many in a hundred of what `by` names; a later step keeps those of an earlier one."""
     by: Literal["Owner", "Pod", "Namespace"] = "Owner"
     """What is decided by one side: the pods of a controller, each pod, or those of a namespace."""
@@ -67,7 +79,7 @@ class AbortCondition(Document):
 class RolloutMetadata(Document):
     """What the rollout is called."""
 
-    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=253, json_schema_extra=_NAME)]
     """Its name."""
     labels: dict[str, str] = Field(default_factory=dict)
     """For the user's own use."""
@@ -78,7 +90,10 @@ class RolloutMetadata(Document):
 class RolloutSpec(Document):
     """Steps, and what aborts them."""
 
-    steps: Annotated[Many[RolloutStep], Field(min_length=1, max_length=MAX_STEPS)]
+    steps: Annotated[
+        Many[RolloutStep],
+        Field(min_length=1, max_length=MAX_STEPS, json_schema_extra=_STEPS),
+    ]
     """Audits first, then canaries whose percent rises; after the last one the candidate decides."""
     abort_when: Annotated[Many[AbortCondition], Field(max_length=MAX_RULES)] = ()
     """Rules that abort the rollout, in whatever step."""

@@ -242,16 +242,12 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         if not documents:
             code, message = models.MISSING_KEY, "there is no Rollout in this file"
             return None, [Diagnostic(path, 1, 1, code, message) for path in self._rollout_paths]
-        from policy_sched.profiles.check import check_rollout  # noqa: PLC0415 - for rollouts alone
+        from policy_sched.profiles.check import another_rollout, check_rollout  # noqa: PLC0415 - for rollouts alone
 
         first, *others = documents
         checked, problems = check_rollout(first)
         for other in others:
-            message = f"there is a Rollout in {first.file.path} already; a set has one"
-            hint = "delete one of them"
-            place = load.DocumentPosition(other.file.path, other)
-            problem = models.ModelProblem(("kind",), models.DUPLICATE, message, hint)
-            problems += place.diagnostics([problem])
+            problems += another_rollout(first, other)
         if checked is None:
             return None, problems
         file = load.load(first.file, load.Kinds.POLICIES)

@@ -15,4 +15,7 @@ from policy_sched.profiles.validate.json_schema import (
     mended as mended,
     shape_problems as shape_problems,
 )
-from policy_sched.profiles.validate.rollout import check_rollout_steps as check_rollout_steps
+from policy_sched.profiles.validate.rollout import (
+    STEPS as STEPS,
+    check_rollout_steps as check_rollout_steps,
+)

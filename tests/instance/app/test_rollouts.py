@@ -179,7 +179,7 @@ def test_a_state_that_cannot_be_written_stops_the_rollout(world: World) -> None:
     world.change("node.name == 'a'")
     world.run(25)
     assert world.instance.scheduler.canary is None
-    assert world.messages("Failed to write the state of the rollout")
+    assert len(world.messages("Failed to write the state of the rollout")) == 1
     folder.rmdir()
     world.run(25)
     assert world.messages("A step of the rollout begins")

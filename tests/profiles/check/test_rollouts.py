@@ -59,6 +59,28 @@ def test_sections_that_no_step_tries_are_noted(tmp_path: Path) -> None:
     assert told(tmp_path, QUEUE) == []
 
 
+def test_rules_that_never_speak_are_told(tmp_path: Path) -> None:
+    """A rule that is always true or false, and a measure that no step takes."""
+    audit = "  steps: [{audit: {for: 1m}}]\n  abortWhen:\n"
+    rules = ("candidate.errors < 0", "true", "stable.waitingP99 > 1.0", "candidate.moved > 3")
+    text = HEAD + audit + "".join(f"  - {{expression: '{rule}'}}\n" for rule in rules)
+    measured = "waitingP99 is measured in canaries alone, and no step is one"
+    assert told(tmp_path, text) == [
+        (7, 19, "PS402", "this is always false"),
+        (8, 19, "PS401", "this is always true"),
+        (9, 19, "PS717", measured),
+    ]
+    (problem,) = told(tmp_path, text.replace("audit: {", "canary: {percent: 9, "))[2:]
+    assert problem[3].startswith("moved is measured in audits alone")
+
+
+def test_a_second_rollout_is_told(tmp_path: Path) -> None:
+    """A scheduler that reads both files would refuse them."""
+    (problem,) = told(tmp_path, HEAD + STEP + "---\n" + HEAD + STEP)
+    first = tmp_path / "rollout.yaml"
+    assert problem[2:] == ("PS708", f"there is a Rollout in {first} already; a set has one")
+
+
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     """Problems of shape hide neither those of steps nor those of rules."""
     text = HEAD + (
@@ -92,8 +114,8 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     ("spec", "words"),
     [
         ("  steps: []\n", "spec.steps: Invalid value: []"),
-        ("  steps: [{canary: {percent: 0, for: 1m}}]\n", "0 is less than the minimum of 1"),
-        ("  steps: [{canary: {percent: 100, for: 1m}}]\n", "100 is greater than the maximum of 99"),
+        ("  steps: [{canary: {percent: 0, for: 1m}}]\n", "a step that decides nothing is an audit"),
+        ("  steps: [{canary: {percent: 100, for: 1m}}]\n", "the candidate decides everything"),
         ("  steps: [{canary: {percent: 5}}]\n", "Required value: for or decisions"),
         (
             "  steps: [{audit: {for: 1m}, canary: {percent: 5, for: 1m}}]\n",
