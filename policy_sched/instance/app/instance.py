@@ -379,7 +379,11 @@ class Instance(ABC):
             return self.ready and self.leads
 
         store = self.reloader.store
-        objects = PolicyObjects(counts, may_write, write, told, self.now, store)
+
+        def may_say() -> bool:
+            return may_write() and self.rolled_out  # what objects say is read before
+
+        objects = PolicyObjects(counts, may_say, write, told, self.now, store)
         objects.loaded(store.files.objects)
         objects.records = self.observe(POLICY, selector, objects.changed.set)
         self.policy_objects = objects
@@ -516,6 +520,9 @@ class Instance(ABC):
         # imported here: few schedulers have one
         from policy_sched.instance.app import rollout_storage as storage  # noqa: PLC0415
 
+        policies, given = self.policy_objects, self.reloader.store.files.objects
+        if policies is not None and given and policies.records() is None:
+            return None
         text, driven, objects = (
             self.reloader.store.loaded.rollout,
             self.rollouts,
@@ -706,6 +713,10 @@ class Instance(ABC):
         if self.rollouts is not None:
             self.rollouts.reloaded(reload)
         return reload
+
+    def stable_objects(self, candidate: Compilation) -> tuple[str, dict[str, str], bool] | None:
+        """Return what the status of policies says of a candidate whose Rollout is gone."""
+        return None if self.policy_objects is None else self.policy_objects.stable(candidate)
 
     def promote_candidate(self, trigger: str) -> Reload:
         """Put the candidate of a rollout in force, as a reload would have done."""

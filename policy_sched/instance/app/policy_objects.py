@@ -22,7 +22,7 @@ from policy_sched.instance.app import policy_status
 from policy_sched.instance.observability import Metrics
 from policy_sched.model import ApiObject, ObjectMeta
 from policy_sched.profiles.load import Place, PolicyObject, paths_of
-from policy_sched.profiles.reload import PolicyStore, Reload, ReloadResult
+from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, ReloadResult
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Scheduler
 
 LOOK: Final = 0.5
@@ -197,16 +197,36 @@ class PolicyObjects:
             before.append(given)
         self.loaded(before)
 
+    def stable(self, candidate: Compilation) -> tuple[str, dict[str, str], bool] | None:
+        """Return what the status of objects says of a candidate; None if it says nothing.
+
+        That is the hash of the set in force, its texts as far as they are known, and whether the
+        candidate was aborted.
+        """
+        digest, texts, aborted = "", dict(candidate.sources), True
+        for record in self.records() or ():
+            shown = record.status if isinstance(record.status, dict) else {}
+            if shown.get("candidate") != candidate.content_hash:
+                continue
+            file, digest = policy_object(record).file, shown.get("hash", "")
+            texts.pop(file, None)
+            if shown.get("stable"):
+                texts[file] = policy_status.unkept(shown["stable"])
+            reasons = {one.get("type"): one.get("reason") for one in shown.get("conditions", ())}
+            aborted = aborted and reasons.get(policy_status.IN_FORCE) == policy_status.ABORTED
+        return (digest, texts, aborted) if digest else None
+
     def noted(self, about: str, problems: Sequence[Diagnostic]) -> None:
         """Show problems that come from the cluster, until others are noted about the same."""
         self._noted[about], self._due = problems, True
 
     def judge(self, objects: Objects, paths: Mapping[Place, str], reload: Reload) -> None:
         """Judge the objects that a reload read."""
-        rollout: policy_status.Rollout = None
-        self._staged = None
-        if reload.result is ReloadResult.STAGED and self._store.staged is not None:
-            self._staged, rollout = (objects, paths, reload), self._store.staged.plans
+        rollout: policy_status.Candidate | None = None
+        staged, self._staged = self._store.staged, None
+        if reload.result is ReloadResult.STAGED and staged is not None:
+            self._staged = objects, paths, reload
+            rollout = policy_status.Candidate(staged.content_hash, staged.plans)
         elif reload.result is not ReloadResult.REFUSED:
             self.loaded(objects)
         self._judged = policy_status.judgements(
@@ -224,7 +244,8 @@ class PolicyObjects:
         if promoted:
             self.loaded(objects)
         over = msgspec.structs.replace(reload, result=ReloadResult.LOADED, policies=current)
-        rollout = None if promoted else policy_status.ABORTED
+        candidate = policy_status.Candidate(self._store.loaded.content_hash)
+        rollout = None if promoted else candidate
         self._judged = policy_status.judgements(objects, self._in_force, over, paths, {}, rollout)
         self._due = True
 

@@ -8,6 +8,7 @@ nothing anew.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,9 +29,15 @@ IN_FORCE: Final = "InForce"
 COUNTS: Final = ("podsMatched", "nodesRejected", "errors")
 
 
-ABORTED: Final = "aborted"
-Rollout = Sequence[CompiledPlan] | str | None
-"""The plans of a candidate, or `ABORTED`; None without a rollout."""
+ABORTED: Final = "RolloutAborted"
+"""The reason of what was aborted with its rollout."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A set that is rolled out, or was aborted; ``plans``: None once it was."""
+
+    hash: str
+    plans: Sequence[CompiledPlan] | None = None
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -50,6 +57,8 @@ class Judgement(msgspec.Struct, frozen=True):
     profiles: tuple[str, ...] = ()
     hash: str = ""
     generation: int = 0
+    candidate: str = ""
+    stable: str = ""
 
 
 def judgements(
@@ -58,13 +67,13 @@ def judgements(
     reload: Reload,
     paths: Mapping[Place, str],
     before: Mapping[str, Judgement],
-    rollout: Rollout = None,
+    rollout: Candidate | None = None,
 ) -> dict[str, Judgement]:
     """Return what is to be said of each object after a reload, by name.
 
     ``in_force``: the objects, as they were, of which the set in force was made. ``before``: what
-    was said, which stays where a refused set changes nothing for an object. ``rollout``: the plans
-    of a candidate that a rollout decides about, or that it was aborted.
+    was said, which stays where a refused set changes nothing for an object. ``rollout``: what a
+    rollout decides about, or has aborted.
     """
     by_file: dict[str, list[Diagnostic]] = {}
     for problem in reload.problems:
@@ -82,15 +91,40 @@ def judgements(
         accepted = _accepted(own, others if refused else (), paths)
         plans = reload.policies.plans
         profiles = _profiles(plans, given.name) if old is not None else ()
-        warned = in_words(own, paths)
+        warned, candidate, stable = in_words(own, paths), "", ""
         if old != given and accepted.status == "True" and rollout is not None:
             stated = _rolled_out(given.name, rollout)
+            candidate, stable = rollout.hash, _kept(old)
         else:
             stated = _in_force(accepted, warned, others if refused else (), plans, given, old)
         shown = tuple(problem_of(problem, paths) for problem in own[:MOST_PROBLEMS])
-        digest = reload.policies.content_hash if profiles else ""
-        result[given.name] = Judgement(accepted, stated, shown, profiles, digest, given.generation)
+        digest = reload.policies.content_hash if profiles or candidate else ""
+        result[given.name] = Judgement(
+            accepted, stated, shown, profiles, digest, given.generation, candidate, stable
+        )
     return result
+
+
+def _kept(given: PolicyObject | None) -> str:
+    """Return the text of an object as its status keeps it; nothing if it is too large for that."""
+    if given is None:
+        return ""
+    # imported here: for rollouts alone
+    from policy_sched.instance.app.rollout_storage import MOST_IN_STATUS, packed  # noqa: PLC0415
+
+    text = packed(given.text)
+    return text if len(text) <= MOST_IN_STATUS else ""
+
+
+def unkept(text: str) -> str:
+    """Return what a status keeps; nothing of what is not ours."""
+    # imported here: for rollouts alone
+    from policy_sched.instance.app.rollout_storage import unpacked  # noqa: PLC0415
+
+    try:
+        return unpacked(text)
+    except (ValueError, zlib.error):
+        return ""
 
 
 def _is_error(problem: Diagnostic) -> bool:
@@ -151,11 +185,11 @@ def _in_force(
     return Statement("False", "NotEnabled", _cut(text))
 
 
-def _rolled_out(name: str, rollout: Sequence[CompiledPlan] | str) -> Statement:
+def _rolled_out(name: str, rollout: Candidate) -> Statement:
     """Return what is said of an object that is in force only as a part of a candidate, or not."""
-    if isinstance(rollout, str):
-        return Statement("False", "RolloutAborted", "the rollout with it was aborted")
-    profiles = _profiles(rollout, name)
+    if rollout.plans is None:
+        return Statement("False", ABORTED, "the rollout with it was aborted")
+    profiles = _profiles(rollout.plans, name)
     if not profiles:
         return Statement("False", "NotEnabled", "no profile of the candidate enables it")
     text = f"a rollout decides whether it comes in force in {', '.join(profiles)}"
@@ -203,6 +237,8 @@ def status_of(
         "problems": [dict(problem) for problem in judgement.problems],
         "profiles": list(judgement.profiles),
         "hash": judgement.hash,
+        "candidate": judgement.candidate,
+        "stable": judgement.stable,
         "counts": dict(counts),
     }
 

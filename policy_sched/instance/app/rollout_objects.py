@@ -36,8 +36,6 @@ from policy_sched.profiles.reload import MOST_ROLLOUTS, RolloutText, checked_rol
 CONFLICT: Final = 409
 TRIES: Final = 4
 """How often a status is written whose object others change, but for the record."""
-MOST_PACKED: Final = 512 * 1024
-"""Bytes of the texts in force, packed; an object may have 1.5 MiB."""
 AGAIN: Final = 10 * 10**9
 """Nanoseconds after which a status is written again that could not be."""
 DELETED: Final = "the Rollout was deleted"
@@ -74,7 +72,7 @@ class StatusStorage(rollout_storage.RolloutStorage):
     def excess(self, record: rollout_storage.Record) -> str:
         """Return why a record is too large, or nothing."""
         size = len(rollout_storage.packed(json.dumps(record.sources)))
-        return rollout_storage.excess(size, MOST_PACKED, "select fewer policies")
+        return rollout_storage.excess(size, rollout_storage.MOST_IN_STATUS, "select fewer policies")
 
     def read(self) -> rollout_storage.Record | None:
         """Return the record, None if the status has none. Raises StateError."""

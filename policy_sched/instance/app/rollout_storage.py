@@ -22,6 +22,8 @@ MOST: Final = 64 * 1024 * 1024
 """Bytes of a record in a file."""
 MOST_PACKED: Final = 64 * 1024
 """Bytes of a record in an annotation, which each renewal of the lease sends again."""
+MOST_IN_STATUS: Final = 512 * 1024
+"""Bytes of texts in the status of an object, packed; an object may have 1.5 MiB."""
 ANNOTATION: Final = "policysched.dev/rollout"
 Done = Callable[[str], None]
 """Is told that something is written, or with a text why it is not."""

@@ -43,6 +43,8 @@ EVERY: Final = SECOND
 WRITTEN_EVERY: Final = 60 * SECOND
 """Nanoseconds after which counts are written that have no effect."""
 TRIGGER: Final = "rollout"
+DELETED: Final = "deleted"
+"""The identity of a rollout of which only the status of policies is left."""
 MOST_UNTRIED: Final = 10
 """Sections that no step tries of which each is told."""
 
@@ -68,6 +70,9 @@ class RolledOut(Protocol):
         self, compiled: Compilation, reload: Reload, restored: Mapping[str, str]
     ) -> None:
         """Judge the objects beside texts that are in force again."""
+
+    def stable_objects(self, candidate: Compilation) -> tuple[str, dict[str, str], bool] | None:
+        """Return what the status of policies says of a candidate whose Rollout is gone."""
 
     def promote_candidate(self, trigger: str) -> Reload:
         """Put the candidate in force."""
@@ -271,9 +276,26 @@ class Rollouts:
             record = None if own is None else own.read()
         state = None if record is None else record.state
         if state is None or state.plan or state.candidate != loaded.content_hash:
-            return None
+            return self._of_policies()
         self.uid, self._outlived = self._given_uid or state.rollout, True
         return record
+
+    def _of_policies(self) -> Record | None:
+        """Return what the status of policies says where nothing else is left of a rollout."""
+        instance = self._instance
+        loaded, now = instance.reloader.store.loaded, instance.now()
+        found = instance.stable_objects(loaded)
+        if found is None:
+            return None
+        stable, texts, aborted = found
+        if instance.reloader.store.files.compile_texts(texts).content_hash != stable:
+            text = "The Rollout is gone, and what was in force before it is not known"
+            self._warn(text, "what the objects say is in force")
+            return None
+        self.uid, self._outlived = self._given_uid or DELETED, True
+        phase = Phase.ABORTED if aborted else Phase.PROGRESSING
+        sets = stable, loaded.content_hash
+        return Record(rollout.State(DELETED, "", *sets, began=now, seen=now, phase=phase), texts)
 
     def _restore(self, record: Record) -> bool:
         """Put the set in force that the record has, and make the files the candidate."""

@@ -75,5 +75,10 @@ class PolicyStatus(Document):
     """The profiles in which it is in force."""
     hash: str = ""
     """The hash of all policies in force, as in metrics and the log."""
+    candidate: str = ""
+    """While a rollout decides about the policy, and after it was aborted: the set with it."""
+    stable: str = ""
+    """The text that is in force in its place then, packed; a process goes on from it whose Rollout
+    is gone."""
     counts: PolicyCounts | None = None
     """What it has done; renewed once a minute."""

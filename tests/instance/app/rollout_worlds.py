@@ -56,7 +56,7 @@ class World:
         self.count = 0
         self.lines: list[dict[str, Any]] = []
         self.text = text
-        self.state = str(folder / "state.json")
+        self.state: str | None = str(folder / "state.json")
         self.place()
         self.write(rule)
         self.write_rollout(text)

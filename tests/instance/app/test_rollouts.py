@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from policy_sched import rollout
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.instance.app.rollout_storage import (
     ANNOTATION,
     CHANGED,
@@ -21,7 +23,7 @@ from policy_sched.instance.app.rollout_storage import (
 from policy_sched.model import PodInfo
 from policy_sched.rollout import Phase, StateError
 from policy_sched.testing import make_pod
-from tests.instance.app.rollout_worlds import ROLLOUT_TEXT, ObjectWorld, World
+from tests.instance.app.rollout_worlds import POLICY_TEXT, ROLLOUT_TEXT, ObjectWorld, World
 
 
 @pytest.fixture
@@ -322,6 +324,66 @@ def test_what_a_deleted_object_would_have_brought_stays_out(tmp_path: Path) -> N
     world.change("node.name == 'a'")
     world.start()
     assert set(world.run(3).values()) == {"a"}
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_without_a_storage_the_status_of_policies_keeps_the_stable_set(
+    tmp_path: Path, seen: bool
+) -> None:
+    """A Rollout is deleted while a process runs, or while none does; the next ones keep to it."""
+    world = ObjectWorld(tmp_path)
+    world.state = None
+    world.start()
+    stable = world.hash
+    world.change("node.name == 'a'")
+    world.run(2)
+    world.write_rollout(None)
+    if seen:
+        world.settle()
+    for _ in range(2):
+        world.start()
+        assert world.hash == stable
+        assert world.in_force() == ("False", "RolloutAborted")
+    assert world.events() == ["RolloutStepped", "RolloutAborted"]
+    world.change("node.name == 'b'")
+    assert set(world.run(3).values()) == {"b"}
+    world.start()
+    assert set(world.run(3).values()) == {"b"}
+
+
+def test_a_new_rollout_begins_beside_the_stable_set_of_a_deleted_one(tmp_path: Path) -> None:
+    """Though neither of them kept what was in force."""
+    world = ObjectWorld(tmp_path)
+    world.state = None
+    world.start()
+    stable = world.hash
+    world.change("node.name == 'a'")
+    world.run(25)
+    world.write_rollout(None)
+    world.write_rollout(ROLLOUT_TEXT)
+    world.start()
+    assert (world.hash, world.rolled.phase, world.rolled.step) == (stable, Phase.PROGRESSING, 0)
+
+
+def test_a_stable_set_that_is_not_known_is_told(tmp_path: Path) -> None:
+    """What the candidate has not is nowhere: the objects are in force, and it is said."""
+    world = ObjectWorld(tmp_path)
+    world.state = None
+    other = yaml.safe_load(POLICY_TEXT % "node.name != 'c'")
+    world.home.apply({**other, "metadata": {"name": "other"}})
+    world.write_rollout(None)
+    world.start()
+    world.write_rollout(ROLLOUT_TEXT)
+    world.settle()
+    stable = world.hash
+    world.home.store.delete(Key(("policysched.dev", "Policy"), "", "other"))
+    world.change("node.name == 'a'")
+    candidate = world.rolled.candidate
+    assert world.hash == stable
+    world.write_rollout(None)
+    world.start()
+    assert world.hash == candidate
+    assert world.messages("The Rollout is gone, and what was in force before it is not known")
 
 
 def test_an_audit_measures_no_times_and_a_canary_those_of_both_sides(world: World) -> None:
