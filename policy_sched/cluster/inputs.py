@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.cluster.listers import ApiObjects
+from policy_sched.cluster.listers import ApiObjects, KindKey, key_of, key_of_object
 from policy_sched.cluster.tables import ANY, ROOT, InputTable, NodeTable
-from policy_sched.model import KINDS, ApiObject, CustomObject, Kind, struct_of
+from policy_sched.model import ApiObject, CustomObject, Kind
 
 MAX_OBJECTS: Final = 100_000
 """Objects of a kind that an input has; later ones are left out."""
@@ -92,9 +92,6 @@ class InputChange(msgspec.Struct, frozen=True):
     keys: Mapping[str, str | None]
 
 
-KINDS_OF: Final = {struct: kind for kind, struct in KINDS.items()}
-
-
 class Inputs:
     """All inputs of one scheduler; ``now`` returns ns since 1970."""
 
@@ -103,6 +100,8 @@ class Inputs:
         self._objects = objects
         self._now = now
         self._declared: dict[str, _Input] = {}
+        self._readers: dict[KindKey, list[_Input]] = {}
+        """The inputs of each kind."""
         self.problems = InputProblems()
         nodes.quota_problem = self._quota_problem
 
@@ -128,13 +127,16 @@ class Inputs:
         place = None if declared is None else declared.holder(key)
         return None if declared is None or place is None else (declared.given, place)
 
+    def read(self, item: ApiObject) -> bool:
+        """Tell whether inputs read the kind of an object."""
+        return bool(self._readers.get(key_of_object(item)))
+
     def keys_of(self, item: ApiObject) -> InputChange | None:
         """Return the keys that an object has now in inputs; None if none reads its kind."""
-        kind = KINDS_OF.get(struct_of(item)) or (item.api_version, item.kind)
-        place = _place(item)
-        readers = [one for one in self._declared.values() if one.given.kind == kind]
+        readers = self._readers.get(key_of_object(item))
         if not readers:
             return None
+        place = _place(item)
         return InputChange({one.given.identity: one.keys.get(place) for one in readers})
 
     @property
@@ -150,6 +152,7 @@ class Inputs:
             return
         one = _Input(given, self._nodes, self._now, self.problems)
         self._declared[given.identity] = one
+        self._readers.setdefault(key_of(given.kind), []).append(one)
         cached = self._cached(given)
         if cached is not None:
             one.table.by_key = cached
@@ -184,6 +187,7 @@ class Inputs:
         """Drop all inputs but these."""
         for identity in [name for name in self._declared if name not in identities]:
             dropped = self._declared.pop(identity)
+            self._readers[key_of(dropped.given.kind)].remove(dropped)
             self._nodes.drop_input(identity)
             if dropped.given.kind not in _CACHED:
                 self._objects.unlisten(dropped.given.kind, dropped.changed)
@@ -239,28 +243,33 @@ class _Input:
     def changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """Follow a change of an object."""
         item = new or old
-        counted = None if item is None else self._kept_bytes.pop(_place(item), None)
-        before = _size(old) if counted is None else counted
-        if isinstance(new, CustomObject) and self._bytes - before + _size(new) > MAX_BYTES:
-            if before:
-                self._kept_bytes[_place(new)] = before
-            new.content = None  # nothing holds it any more
-            self._refuse(_place(new), f"the objects have more than {MAX_BYTES >> 20} MiB")
+        if item is None:
             return
-        self._bytes += _size(new) - before
-        if new is not None:
-            self.put(new, self._now())
-        elif old is not None:
-            self.remove(old)
-
-    def put(self, item: ApiObject, now: int) -> None:
-        """Take an object in, or replace it; one that cannot be read leaves what was there."""
         place = _place(item)
-        if place not in self.keys and len(self.keys) >= MAX_OBJECTS:
+        before = 0 if old is None else _size(old)
+        if self._kept_bytes:
+            before = self._kept_bytes.pop(place, before)
+        total = self._bytes - before + (0 if new is None else _size(new))
+        if total > MAX_BYTES and isinstance(new, CustomObject):
+            if before:
+                self._kept_bytes[place] = before
+            new.content = None  # nothing holds it any more
+            self._refuse(place, f"the objects have more than {MAX_BYTES >> 20} MiB")
+            return
+        self._bytes = total
+        if new is not None:
+            self._put(place, new)
+        else:
+            self._remove(place)
+
+    def _put(self, place: Place, item: ApiObject) -> None:
+        """Take an object in, or replace it; one that cannot be read leaves what was there."""
+        before = self.keys.get(place)
+        if before is None and len(self.keys) >= MAX_OBJECTS:
             self._refuse(place, f"more than {MAX_OBJECTS} objects")
             return
         try:
-            record = self.given.read(item, now)
+            record = self.given.read(item, self._now())
         except ValueError as error:
             self._refuse(place, str(error))
             return
@@ -268,21 +277,22 @@ class _Input:
         if key is None:
             self._refuse(place, "the rule of the input's key fails")
             return
-        before = self.keys.get(place)
-        if before != key and len(self._holders.get(key, ())) >= MAX_SHARED:
+        others = self._holders.get(key, ())
+        if before != key and len(others) >= MAX_SHARED:
             self._refuse(place, f"more than {MAX_SHARED} objects have the key {key!r}")
             return
-        self._problems.pop((self.given.identity, place), None)
+        if self._problems:
+            self._problems.pop((self.given.identity, place), None)
         self.keys[place] = key
         if before is not None and before != key:
             self._drop(before, place)
-        others = (one for one in self._holders.get(key, ()) if one[0] != place)
+        if others:
+            others = tuple([one for one in others if one[0] != place])
         self._holders[key] = (*others, (place, record))
         self._settle(key)
 
-    def remove(self, item: ApiObject) -> None:
+    def _remove(self, place: Place) -> None:
         """Leave an object out that was deleted."""
-        place = _place(item)
         self._problems.pop((self.given.identity, place), None)
         key = self.keys.pop(place, None)
         if key is not None:
@@ -306,12 +316,13 @@ class _Input:
         if holders is None:
             table.remove(key)
         else:
-            (oldest, record), *others = sorted(
-                holders, key=lambda one: (one[1].f_creationTime, one[0])
-            )
-            self._problems.pop((self.given.identity, oldest), None)
-            first = "/".join(filter(None, oldest))
-            for place, _ in others:
+            if len(holders) > 1:
+                holders = tuple(sorted(holders, key=_by_age))
+            oldest, record = holders[0]
+            if self._problems:
+                self._problems.pop((self.given.identity, oldest), None)
+            for place, _ in holders[1:]:
+                first = "/".join(filter(None, oldest))
                 self._refuse(place, f"{first} has the key {key!r}, too, and is older")
             if table.by_key.get(key) is record:
                 return
@@ -319,9 +330,14 @@ class _Input:
         self._nodes.input_changed(self.given.identity, key, everywhere=self.everywhere)
 
 
-def _size(item: ApiObject | None) -> int:
+def _size(item: ApiObject) -> int:
     content = item.content if isinstance(item, CustomObject) else None
     return len(content) if isinstance(content, bytes) else 0
+
+
+def _by_age(holder: tuple[Place, Any]) -> tuple[int, Place]:
+    place, record = holder
+    return record.f_creationTime, place
 
 
 def _place(item: ApiObject) -> Place:

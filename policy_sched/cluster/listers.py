@@ -30,8 +30,19 @@ Listener: TypeAlias = Callable[[model.ApiObject | None, model.ApiObject | None],
 """Called with an object before and after a change; None if it did not exist, or was deleted."""
 
 
-_Key: TypeAlias = type[model.ApiObject] | model.Kind
+KindKey: TypeAlias = type[model.ApiObject] | model.Kind
 """A type, or the apiVersion and kind of objects that rules alone read."""
+
+
+def key_of(kind: KindKey) -> KindKey:
+    """Return the key of a kind that is given as either."""
+    return model.KINDS.get(kind, kind) if isinstance(kind, tuple) else kind
+
+
+def key_of_object(item: model.ApiObject) -> KindKey:
+    """Return the key of an object's kind."""
+    custom = type(item) is model.CustomObject
+    return (item.api_version, item.kind) if custom else model.struct_of(item)
 
 
 class ApiObjects:
@@ -42,10 +53,10 @@ class ApiObjects:
 
     def __init__(self, objects: Iterable[object] = (), journal: Journal | None = None) -> None:
         self.version = self.changes = 0
-        self._kinds: dict[_Key, dict[tuple[str, str], Any]] = {}
+        self._kinds: dict[KindKey, dict[tuple[str, str], Any]] = {}
         self._lists: dict[type[model.ApiObject], tuple[Any, ...]] = {}
         self._journal = journal
-        self._listeners: dict[_Key, list[Listener]] = {}
+        self._listeners: dict[KindKey, list[Listener]] = {}
         for item in objects:
             if isinstance(item, model.ApiObject) and not isinstance(item, _CACHED):
                 self.put(item)
@@ -59,7 +70,7 @@ class ApiObjects:
 
     def of_kind(self, kind: model.Kind) -> list[model.ApiObject]:
         """Return all objects of an apiVersion and kind, in order of arrival."""
-        return list(self._kinds.get(model.KINDS.get(kind, kind), {}).values())
+        return list(self._kinds.get(key_of(kind), {}).values())
 
     def live(self, kind: type[model.ApiObject]) -> Sized:
         """Return the collection of a kind's objects; it stays current."""
@@ -75,28 +86,24 @@ class ApiObjects:
         item: T | None = None if items is None else items.get((namespace, name))
         return item
 
-    def listen(self, kind: type[model.ApiObject] | model.Kind, listener: Listener) -> None:
+    def listen(self, kind: KindKey, listener: Listener) -> None:
         """Tell a listener of every change of a kind from now on, after it was made."""
-        key = model.KINDS.get(kind, kind) if isinstance(kind, tuple) else kind
-        self._listeners.setdefault(key, []).append(listener)
+        self._listeners.setdefault(key_of(kind), []).append(listener)
 
     def unlisten(self, kind: model.Kind, listener: Listener) -> None:
         """Tell a listener of no further change of a kind."""
-        self._listeners[model.KINDS.get(kind, kind)].remove(listener)
+        self._listeners[key_of(kind)].remove(listener)
 
     def drop(self, kind: model.Kind) -> None:
         """Drop all objects of a kind that no input declares any more."""
-        if self._kinds.pop(model.KINDS.get(kind, kind), None):
-            self._changed(model.KINDS.get(kind, kind))
+        if self._kinds.pop(key_of(kind), None):
+            self._changed(key_of(kind))
 
     def put(self, item: model.ApiObject) -> None:
         """Take an object in, or replace it by its newer form."""
-        # Written out, here and in `remove`: claims change with each pod.
-        kind: _Key = type(item)
-        if kind is model.CustomObject:
-            kind = item.api_version, item.kind
-        elif kind not in _STRUCTS:
-            kind = model.struct_of(item)
+        kind: KindKey = type(item)
+        if kind not in _STRUCTS:  # for speed, here and in `remove`: claims change with each pod
+            kind = key_of_object(item)
         key = _key(item)
         items = self._kinds.setdefault(kind, {})
         old = items.get(key)
@@ -107,18 +114,16 @@ class ApiObjects:
 
     def remove(self, item: model.ApiObject) -> None:
         """Drop an object if it is known."""
-        kind: _Key = type(item)  # as in `put`
-        if kind is model.CustomObject:
-            kind = item.api_version, item.kind
-        elif kind not in _STRUCTS:
-            kind = model.struct_of(item)
+        kind: KindKey = type(item)
+        if kind not in _STRUCTS:
+            kind = key_of_object(item)
         old = self._kinds.get(kind, {}).pop(_key(item), None)
         if old is not None:
             self._changed(kind)
             for listener in self._listeners.get(kind, ()):
                 listener(old, None)
 
-    def _changed(self, kind: _Key) -> None:
+    def _changed(self, kind: KindKey) -> None:
         self.changes += 1
         if isinstance(kind, tuple):
             return  # rules alone read it: see `Inputs`

@@ -65,35 +65,35 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """An annotation that is as long as its object, and says nothing else."""
 
 
-def custom_of_json(raw: bytes | msgspec.Raw) -> model.CustomObject:
+def custom_of_json(raw: bytes | msgspec.Raw, kind: model.Kind) -> model.CustomObject:
     """Return an object of a kind that rules alone read; its content stays JSON, without metadata.
 
     Raises ValueError or RecursionError.
     """
     fields = _FIELDS.decode(raw)
-    version, kind = (str(msgspec.json.decode(fields.pop(key, b'""'))) for key in _HEAD)
+    fields.pop("apiVersion", None)
+    fields.pop("kind", None)
     given = fields.pop("metadata", b"{}")
     try:
         meta = _META.decode(given)
     except msgspec.ValidationError:
-        problems: list[str] = []
-        found = fit(
-            msgspec.json.decode(given),
-            model.ObjectMeta,
-            lambda path, _code, message, _hint: problems.append(
-                f"{'.'.join(map(str, ('metadata', *path)))}: {message}"
-            ),
-        )
-        if found is None:
-            raise ValueError("; ".join(problems)) from None
-        meta = found
+        meta = _meta_without_nulls(given)
     meta.annotations.pop(_LAST_APPLIED, None)
-    parts = (msgspec.json.encode(key) + b":" + bytes(value) for key, value in fields.items())
-    content = b"{" + b",".join(parts) + b"}"
-    return model.CustomObject(api_version=version, kind=kind, metadata=meta, content=content)
+    return model.CustomObject(
+        api_version=kind[0], kind=kind[1], metadata=meta, content=msgspec.json.encode(fields)
+    )
 
 
-_HEAD: Final = ("apiVersion", "kind")
+def _meta_without_nulls(given: bytes | msgspec.Raw) -> model.ObjectMeta:
+    problems: list[str] = []
+
+    def report(path: Path, _code: str, message: str, _hint: str) -> None:
+        problems.append(f"{'.'.join(map(str, ('metadata', *path)))}: {message}")
+
+    meta = fit(msgspec.json.decode(given), model.ObjectMeta, report)
+    if meta is None:
+        raise ValueError("; ".join(problems)) from None
+    return meta
 
 
 def custom_data(item: model.CustomObject) -> dict[str, Any]:

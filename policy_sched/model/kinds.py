@@ -100,8 +100,11 @@ _STRUCTS: Final = frozenset(KINDS.values())
 def struct_of(item: ApiObject) -> type[ApiObject]:
     """Return the struct of an object's kind: its own, or the one that its own adds fields to."""
     own = type(item)
-    if own in _STRUCTS:
-        return own
+    return own if own in _STRUCTS else _base(own)
+
+
+@cache
+def _base(own: type[ApiObject]) -> type[ApiObject]:
     return next((base for base in own.__mro__ if base in _STRUCTS), own)
 
 

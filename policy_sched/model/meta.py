@@ -10,6 +10,7 @@ import msgspec
 from msgspec import field
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 SECOND: Final = 1_000_000_000
 """Nanoseconds of a second."""
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -107,7 +108,7 @@ def nanoseconds(time: datetime | None) -> int:
     if time is None:
         return 0
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return (aware - EPOCH) // timedelta(microseconds=1) * 1000
+    return (aware - EPOCH) // _MICROSECOND * 1000
 
 
 class NodeSelectorRequirement(ApiValue, frozen=True, gc=False):

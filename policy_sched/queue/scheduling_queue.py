@@ -284,6 +284,11 @@ class SchedulingQueue:
 
     # Many pods: events, timeouts, reloads.
 
+    @property
+    def listens(self) -> bool:
+        """Whether an event may move a pod, or a pod is in flight."""
+        return bool(self._unschedulable_pods.group_of or self._in_flight.pods)
+
     def move_all_to_active_or_backoff(
         self, event: ClusterEvent, old: object = None, new: object = None, *, except_uid: str = ""
     ) -> None:

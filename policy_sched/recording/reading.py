@@ -404,7 +404,7 @@ class _State:
         key = kind.api_version, kind.kind
         struct = self._structs.get(key) or model.KINDS.get(key)
         if struct is None or struct is model.CustomObject:
-            obj: model.ApiObject | None = custom_of_json(line.object)
+            obj: model.ApiObject | None = custom_of_json(line.object, key)
         else:
             obj = decode_json(line.object, struct)
         if obj is None:

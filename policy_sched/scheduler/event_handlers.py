@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from policy_sched import model
-from policy_sched.cluster import InputChange, PodState
+from policy_sched.cluster import InputChange, Inputs, PodState
 from policy_sched.manifests import with_claims
 from policy_sched.plugins.rules import inputs_of
 from policy_sched.queue import node_changes, pod_changes
@@ -26,20 +26,30 @@ _POD_DELETE: Final = model.ClusterEvent(
 )
 _NOTHING: Final[ClusterChange] = ()
 _ASSIGNED_POD_DELETED: Final[ClusterChange] = (model.ASSIGNED_POD_DELETE,)
-_RESOURCES: Final[dict[type[model.ApiObject], model.EventResource]] = {
-    model.Namespace: model.EventResource.NAMESPACE,
-    model.PersistentVolume: model.EventResource.PERSISTENT_VOLUME,
-    model.PersistentVolumeClaim: model.EventResource.PERSISTENT_VOLUME_CLAIM,
-    model.StorageClass: model.EventResource.STORAGE_CLASS,
-    model.CsiNode: model.EventResource.CSI_NODE,
-    model.CsiDriver: model.EventResource.CSI_DRIVER,
-    model.VolumeAttachment: model.EventResource.VOLUME_ATTACHMENT,
-    model.ResourceClaim: model.EventResource.RESOURCE_CLAIM,
-    model.ResourceSlice: model.EventResource.RESOURCE_SLICE,
-    model.DeviceClass: model.EventResource.DEVICE_CLASS,
-    model.CsiStorageCapacity: model.EventResource.CSI_STORAGE_CAPACITY,
-    model.PodGroup: model.EventResource.POD_GROUP,
-    model.CoschedulingGroup: model.EventResource.POD_GROUP,
+_ADD, _UPDATE, _DELETE = range(3)
+
+
+def _events_of(resource: model.EventResource) -> ClusterChange:
+    """Return the events of a kind by what happened: `_ADD`, `_UPDATE` or `_DELETE`."""
+    actions = model.ActionType.ADD, model.UPDATE, model.ActionType.DELETE
+    return tuple(model.ClusterEvent(resource, action) for action in actions)
+
+
+_OF_INPUTS: Final = _events_of(model.EventResource.INPUT)
+_EVENTS: Final[dict[type[model.ApiObject], ClusterChange]] = {
+    model.Namespace: _events_of(model.EventResource.NAMESPACE),
+    model.PersistentVolume: _events_of(model.EventResource.PERSISTENT_VOLUME),
+    model.PersistentVolumeClaim: _events_of(model.EventResource.PERSISTENT_VOLUME_CLAIM),
+    model.StorageClass: _events_of(model.EventResource.STORAGE_CLASS),
+    model.CsiNode: _events_of(model.EventResource.CSI_NODE),
+    model.CsiDriver: _events_of(model.EventResource.CSI_DRIVER),
+    model.VolumeAttachment: _events_of(model.EventResource.VOLUME_ATTACHMENT),
+    model.ResourceClaim: _events_of(model.EventResource.RESOURCE_CLAIM),
+    model.ResourceSlice: _events_of(model.EventResource.RESOURCE_SLICE),
+    model.DeviceClass: _events_of(model.EventResource.DEVICE_CLASS),
+    model.CsiStorageCapacity: _events_of(model.EventResource.CSI_STORAGE_CAPACITY),
+    model.PodGroup: _events_of(model.EventResource.POD_GROUP),
+    model.CoschedulingGroup: _events_of(model.EventResource.POD_GROUP),
 }
 """The kinds whose changes a plugin can wait for; others are only looked up."""
 
@@ -183,56 +193,59 @@ def object_seen(
     scheduler: Scheduler, old: model.ApiObject | None, new: model.ApiObject
 ) -> ClusterChange:
     """An object that is neither node nor pod came (``old`` is None) or changed."""
-    before = None
-    if scheduler.cache.nodes.inputs:  # claims change with each pod: without inputs, no call
-        before = scheduler.handle.shared(inputs_of).keys_of(new)
+    # Claims change with each pod: without inputs, no call.
+    inputs = _reading(scheduler, new) if scheduler.cache.nodes.inputs else None
+    before = inputs.keys_of(new) if inputs is not None and scheduler.queue.listens else None
     if isinstance(new, model.Namespace):
         scheduler.cache.set_namespace(new)
     else:
         scheduler.handle.objects.put(new)
-    action = model.ActionType.ADD if old is None else model.UPDATE
-    events = _broadcast(scheduler, type(new), action, (old, new))
-    if before is None:
+    action = _ADD if old is None else _UPDATE
+    events = _told(scheduler, new, action, (old, new))
+    if inputs is None:
         return events
-    after = scheduler.handle.shared(inputs_of).keys_of(new)
-    return (*events, _tell_input(scheduler, action, before, after))
+    after = None if before is None else inputs.keys_of(new)
+    return (*events, _told_of_inputs(scheduler, action, before, after))
 
 
 def object_gone(scheduler: Scheduler, old: model.ApiObject) -> ClusterChange:
     """An object that is neither node nor pod was deleted."""
-    before = None
-    if scheduler.cache.nodes.inputs:  # as above
-        before = scheduler.handle.shared(inputs_of).keys_of(old)
+    inputs = _reading(scheduler, old) if scheduler.cache.nodes.inputs else None  # as above
+    before = inputs.keys_of(old) if inputs is not None and scheduler.queue.listens else None
     if isinstance(old, model.Namespace):
         scheduler.cache.remove_namespace(old.metadata.name)
     else:
         scheduler.handle.objects.remove(old)
-    action = model.ActionType.DELETE
-    events = _broadcast(scheduler, type(old), action, (old, None))
-    return events if before is None else (*events, _tell_input(scheduler, action, before, None))
+    events = _told(scheduler, old, _DELETE, (old, None))
+    if inputs is None:
+        return events
+    return (*events, _told_of_inputs(scheduler, _DELETE, before, None))
 
 
-def _tell_input(
-    scheduler: Scheduler, action: model.ActionType, before: InputChange, after: InputChange | None
+def _reading(scheduler: Scheduler, item: model.ApiObject) -> Inputs | None:
+    """Return the inputs if one of them reads the kind of an object."""
+    inputs = scheduler.handle.shared(inputs_of)
+    return inputs if inputs.read(item) else None
+
+
+def _told_of_inputs(
+    scheduler: Scheduler, action: int, before: InputChange | None, after: InputChange | None
 ) -> model.ClusterEvent:
-    """Tell the queue of an object that inputs of policies read."""
-    event = model.ClusterEvent(model.EventResource.INPUT, action)
-    scheduler.queue.move_all_to_active_or_backoff(event, before, after)
+    """Tell the queue of an object that inputs read; ``before`` is None where it does not listen."""
+    event = _OF_INPUTS[action]
+    if before is not None:
+        scheduler.queue.move_all_to_active_or_backoff(event, before, after)
     return event
 
 
-def _broadcast(
-    scheduler: Scheduler,
-    kind: type[model.ApiObject],
-    action: model.ActionType,
-    objects: tuple[object, object],
+def _told(
+    scheduler: Scheduler, item: model.ApiObject, action: int, objects: tuple[object, object]
 ) -> ClusterChange:
-    resource = _RESOURCES.get(kind)
-    if resource is None:  # of a kind that rules read more of, perhaps
-        resource = next((_RESOURCES[base] for base in kind.__mro__ if base in _RESOURCES), None)
-    if resource is None:
+    """Tell the queue of a change, if plugins can wait for changes of the kind."""
+    events = _EVENTS.get(model.struct_of(item))
+    if events is None:
         return _NOTHING
-    event = model.ClusterEvent(resource, action)
+    event = events[action]
     scheduler.queue.move_all_to_active_or_backoff(event, *objects)
     return (event,)
 

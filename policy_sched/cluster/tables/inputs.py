@@ -42,9 +42,12 @@ class InputTable(Watched):
         else:
             number = len(self.records)
             self.records.append(record)
-        self._release(self._numbers.get(key, 0))
+        before = self._numbers.get(key, 0)
+        if before:
+            self._release(before)
         self._numbers[key] = number
-        self.changed(key)
+        if self.readers:
+            self.changed(key)
 
     def remove(self, key: str) -> None:
         """Take away a key that has a record."""
@@ -54,9 +57,8 @@ class InputTable(Watched):
         self.changed(key)
 
     def _release(self, number: int) -> None:
-        if number:
-            self.records[number] = None
-            self._free.append(number)
+        self.records[number] = None
+        self._free.append(number)
 
 
 NO_OBJECTS: Final = InputTable()

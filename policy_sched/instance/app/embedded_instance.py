@@ -186,8 +186,7 @@ class Informer:
         old = self._known.pop(key, None)
         if gone:
             return () if old is None else self._gone(old)
-        new = custom_of_json(stored.raw)
-        new.api_version, new.kind = kind
+        new = custom_of_json(stored.raw, kind)
         self._known[key] = new
         if self.traffic is not None:
             self.traffic.changed(new)

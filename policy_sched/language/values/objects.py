@@ -56,6 +56,8 @@ class _StatedZero(_Amount):
 class _Resources(dict[str, int]):
     """Amounts by resource, in the scheduler's units."""
 
+    __slots__ = ()
+
 
 class _Time(int):
     """A time in ns since 1970."""
@@ -95,7 +97,10 @@ def _decoded(kind: type, value: Any) -> Any:
     if kind is _Resources:
         if not isinstance(value, dict):
             raise ValueError("must be a mapping of quantities")
-        return _Resources({name: model.units(name, amount) for name, amount in value.items()})
+        resources, units = _Resources(), model.units
+        for name, amount in value.items():  # for speed: no dictionary that is copied
+            resources[name] = units(name, amount)
+        return resources
     try:
         return _Time(model.nanoseconds(msgspec.convert(value, datetime, strict=False)))
     except msgspec.ValidationError as error:

@@ -97,10 +97,11 @@ def _key(given: Input) -> Callable[[Any], str | None]:
             f"{record.f_namespace}/{record.f_name}" if record.f_namespace else record.f_name
         )
     bound = BoundUnit(given.key, Runtime(NodeTable()))
-    root = given.key.roots[0]
+    root, activation = given.key.roots[0], SimpleNamespace()
 
     def key(record: Any) -> str | None:
-        value = bound.one(root, bound.scalar(None, SimpleNamespace(object=record), 0))
+        activation.object = record
+        value = bound.one(root, bound.scalar(None, activation, 0))
         return None if isinstance(value, Failure) else value
 
     return key

@@ -87,6 +87,20 @@ def test_a_pod_waits_for_the_object_of_its_node(tmp_path: Path) -> None:
     assert scheduler.queue.unschedulable() == []
 
 
+def test_a_changed_object_concerns_the_row_of_its_node(tmp_path: Path) -> None:
+    """The next decision evaluates that row alone, and none where no node has the key."""
+    scheduler = scheduler_of(tmp_path, filter=NOT_LOADED)
+    event_handlers.pod_seen(scheduler, PodInfo.of(make_pod("p")))
+    run(scheduler)
+    journal = scheduler.cache.nodes.journal
+    for name, rows in ("elsewhere", []), ("n2", [scheduler.cache.nodes.row_of["n2"]]):
+        version = journal.version
+        seen(scheduler, an_object("Load", name, level=1))
+        changes = journal.since(version)
+        assert changes is not None
+        assert changes.rows == rows
+
+
 def test_a_gate_opens_for_the_next_equal_pod(tmp_path: Path) -> None:
     """A gate that depends on a quota was asked once for all pods that are alike."""
     scheduler = scheduler_of(tmp_path, preEnqueue=[{"expression": OPEN, "message": "shut"}])

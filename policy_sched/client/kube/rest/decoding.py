@@ -259,11 +259,9 @@ class CustomDecoding(Decoding[CustomObject]):
     def object(self, body: bytes | msgspec.Raw) -> CustomObject:
         """Return one object. Raises Malformed."""
         try:
-            thing = custom_of_json(body)
+            return custom_of_json(body, self._kind)
         except (ValueError, RecursionError) as error:
             raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
-        thing.api_version, thing.kind = self._kind
-        return thing
 
     def event(self, line: bytes) -> WatchEvent[CustomObject]:
         """Return the event of a line. Raises Malformed if it is no event."""
