@@ -7,82 +7,72 @@ to confirm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from policy_sched.language.diagnostics import Text
+from policy_sched.language import check
 from policy_sched.language.runtime import FAILED
-from policy_sched.policytest import ExpectedOutcome, PluginOutcome
-from policy_sched.profiles.check import ELIGIBLE, VICTIM
-from policy_sched.prove.counterexample import FAILS, bound_says
-from policy_sched.prove.rules import PolicyTerms, RuleTerm, ScoreTerm
+from policy_sched.policytest import ExpectedOutcome
+from policy_sched.profiles.check import ELIGIBLE, VICTIM, ClaimRule
+from policy_sched.prove.counterexample import CONDITIONS_FAIL, FAILS, Run, bound_says
+from policy_sched.prove.rules import PolicyTerms, Rule, RuleTerm, ScoreTerm
 from policy_sched.prove.scores import scores_beside
 from policy_sched.prove.terms import (
     Double,
     Term,
     Terms,
-    as_real,
     conjunction,
     disjunction,
-    equal,
     is_term,
     ite,
     negation,
-    reals,
+    unlike,
+    unlike_numbers,
 )
 from policy_sched.prove.tested import shows_scores
 
-Confirm = Callable[[ExpectedOutcome], bool]
-Run = Callable[[tuple[str, ...], str, bool], tuple[dict[str, Any], ExpectedOutcome]]
-"""Runs a test of the pod and the node with some policies enabled, and returns it and what is seen.
-
-Its arguments: the policies, the one whose raw score is seen, and whether the one number is changed.
-"""
+Judge = Callable[[Run], bool | str]
+"""Returns whether the scheduler confirms what the solver found; a text says what it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim: ``term`` must hold for no pod and node, or for some.
+    """One claim: ``term`` must hold for some pod and node or, with ``never``, for none.
 
     ``refuted``: what it means if the claim is wrong. ``policies``: the names of those that are
-    enabled in a counterexample; ``plugin``: whose score is seen there.
+    enabled in a counterexample; ``plugin``: whose score is seen there. ``rules``: what it is about.
     """
 
     name: str
     term: Term
-    never: bool
     refuted: str
-    text: Text
-    span: tuple[int, int]
+    source: check.Checked | ClaimRule
     policies: tuple[str, ...]
-    confirm: Confirm
+    judge: Judge
+    rules: Sequence[Rule]
+    never: bool = False
     plugin: str = ""
     rule: str = ""
     """The rule that a counterexample is about, which may be one of several that reject."""
-    rivals: tuple[str, ...] = ()
-    """The names of the policies that are enabled on the other side of a comparison."""
+    about: str = ""
+    """In a comparison: the policy of which there are two versions."""
     differ: Callable[[ExpectedOutcome, ExpectedOutcome], bool] | None = None
     """In a comparison: whether what is seen of both sides is what the claim denies."""
-    judge: Callable[[Run], bool] | None = None
-    """Whether a pod and a node refute the claim, given what runs policies on them."""
     sides: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     """The files of both sides of a comparison, where they are not those of all claims."""
     caution: str = ""
     """Why what the solver finds may not be what the scheduler does, though all is exact."""
-    tested: Confirm | None = None
+    tested: Callable[[ExpectedOutcome], bool] | None = None
     """Whether what becomes of a pod of any test of the policy shows what is claimed to happen."""
-    says: str = ""
-    """In a comparison: the function of claims that is asked of both sides."""
     evicts: bool = False
     """Whether a counterexample is about a pod that is evicted."""
     final: bool = False
     """Whether normalised scores are seen in a counterexample."""
     varies: Any = None
     """A number that must not be the same for all pods and nodes that meet ``term``."""
-    rules: tuple[RuleTerm | ScoreTerm, ...] = field(default=())
 
     def of_document(self, name: str, sides: tuple[tuple[str, ...], tuple[str, ...]]) -> Claim:
         """Return the claim as a part of one that a document states of two sides."""
@@ -93,84 +83,128 @@ def claims_of(policies: Sequence[PolicyTerms]) -> Iterator[Claim]:
     """Yield the claims of each policy, and of each two that filter."""
     for policy in policies:
         yield from _of_conditions(policy)
-        yield from _of_pod_rules(policy)
+        *of_pods, filters = _sections(policy)
+        for section in of_pods:
+            yield from _of_section(policy, section)
         yield from _of_preemption(policy)
-        yield from _of_filters(policy)
+        yield from _of_section(policy, filters)
+        if policy.filter:
+            yield _claim(
+                policy, "some node passes", conjunction(policy.matches, policy.passes),
+                "the policy rejects every node", lambda run: bool(run.seen.feasible),
+                (*policy.match, *policy.filter), at=policy.filter[0],
+                tested=partial(_passes_some, policy),
+            )  # fmt: skip
         if policy.score is not None:
             yield from _of_score(policy, policy.score)
-    filtering = [policy for policy in policies if policy.filter]
-    for one, other in combinations(filtering, 2):
-        yield _together(one, other)
+    for one, other in combinations([policy for policy in policies if policy.filter], 2):
+        yield Claim(
+            f"{one.name} and {other.name}: some node passes both",
+            conjunction(one.passes, other.passes), "together they reject every node",
+            one.filter[0].source, (one.name, other.name), lambda run: bool(run.seen.feasible),
+            (*one.match, *one.filter, *other.match, *other.filter),
+        )  # fmt: skip
 
 
-def _place(rule: RuleTerm | ScoreTerm) -> dict[str, Any]:
-    return {"text": rule.text, "span": rule.span, "rules": (rule,)}
+def _claim(
+    policy: PolicyTerms, words: str, term: Term, refuted: str, judge: Judge,
+    rules: Sequence[Rule], **more: Any,
+) -> Claim:  # fmt: skip
+    """Return a claim of one policy; ``at``: the rule that has its place, the last one if none."""
+    source, names = more.pop("at", rules[-1]).source, (policy.name,)
+    return Claim(f"{policy.name}: {words}", term, refuted, source, names, judge, rules, **more)
+
+
+def _never_fails(
+    policy: PolicyTerms, given: Term, judge: Judge, rules: Sequence[Rule], **more: Any
+) -> Iterator[Claim]:
+    """Yield that the last of some rules does not fail where it is asked.
+
+    Nothing is claimed where the policy says what it means if the rule fails.
+    """
+    *_, rule = rules
+    if rule.fails is not False and not rule.handled:
+        term, words = conjunction(given, rule.fails), f"{rule.name} never fails"
+        yield _claim(policy, words, term, "it fails", judge, rules, never=True, **more)
 
 
 def _of_conditions(policy: PolicyTerms) -> Iterator[Claim]:
-    if not policy.match:
-        return
-    rule, names = policy.match[0], (policy.name,)
-    if policy.filter or policy.score is not None:
-        yield Claim(
-            f"{policy.name}: matchConditions hold for some pod",
-            policy.matches,
-            False,
-            "the policy takes part for no pod",
-            policies=names,
-            confirm=lambda seen: seen.pre_filter is None,
-            **_place(rule) | {"rules": policy.match},
-        )
-    for rule in policy.match:
-        if rule.fails is not False:
-            yield Claim(
-                f"{policy.name}: {rule.name} never fails",
-                conjunction(rule.fails, policy.match_fails),
-                True,
-                "it fails",
-                policies=names,
-                confirm=lambda seen: not seen.feasible,
-                **_place(rule) | {"rules": policy.match},
-            )
+    match = policy.match
+    if match and (policy.filter or policy.score is not None):
+        yield _claim(
+            policy, "matchConditions hold for some pod", policy.matches,
+            "the policy takes part for no pod", lambda run: run.seen.pre_filter is None, match,
+            at=match[0],
+        )  # fmt: skip
+    for rule in match:
+        rules, wrong = (*match, rule), policy.match_fails
+        yield from _never_fails(policy, wrong, lambda run: not run.seen.feasible, rules)
 
 
-def _of_pod_rules(policy: PolicyTerms) -> Iterator[Claim]:
-    """Yield of rules about the pod alone that they do not fail, and that they do something."""
-    gates = (policy.gates, "holds back some pod", "it holds back no pod", "pre_enqueue")
-    before = (policy.before, "rejects some pod", "it rejects no pod", "pre_filter")
-    for rules, does, refuted, stage in (gates, before):
-        reached = policy.matches if rules is policy.gates else policy.enqueues
-        reached = conjunction(reached, policy.matches)
-        for i, rule in enumerate(rules):
-            given = conjunction(reached, *(one.passes for one in rules[:i]))
-            place = _place(rule) | {"rules": (*policy.match, *rules[: i + 1])}
-            words = f"rule {policy.name}.{rule.name}: "
-            if rule.fails is not False and not rule.handled:
-                yield Claim(
-                    f"{policy.name}: {rule.name} never fails",
-                    conjunction(given, rule.fails),
-                    True,
-                    "it fails",
-                    policies=(policy.name,),
-                    confirm=partial(_says, stage, words),
-                    **place,
-                )
-            if not rule.settled and rule.core is not None:
-                yield Claim(
-                    f"{policy.name}: {rule.name} {does}",
-                    conjunction(given, rule.rejects),
-                    False,
-                    refuted,
-                    policies=(policy.name,),
-                    confirm=partial(_says, stage, ""),
-                    **place,
-                )
+class _Section(NamedTuple):
+    """Rules that are asked one after the other, and what is claimed of each.
+
+    ``reached``: whether the first is asked; ``stage``: where it is seen what they reject.
+    """
+
+    rules: tuple[RuleTerm, ...]
+    reached: Term
+    stage: str
+    does: str
+    idle: str
 
 
-def _says(stage: str, words: str, seen: ExpectedOutcome) -> bool:
-    """Return whether a pod was rejected before nodes were looked at, in words that begin so."""
-    status: PluginOutcome | None = getattr(seen, stage)
-    return status is not None and any(str(r).startswith(words) for r in status.reasons or ())
+def _sections(policy: PolicyTerms) -> tuple[_Section, ...]:
+    asked = conjunction(policy.enqueues, policy.matches)
+    rows = (
+        (policy.gates, policy.matches, "pre_enqueue", "holds back", "pod"),
+        (policy.before, asked, "pre_filter", "rejects", "pod"),
+        (policy.filter, policy.reaches(0), "rejected", "rejects", "node"),
+    )
+    return tuple(
+        _Section(rules, reached, stage, f"{does} some {what}", f"it {does} no {what}")
+        for rules, reached, stage, does, what in rows
+    )
+
+
+def _of_section(policy: PolicyTerms, section: _Section) -> Iterator[Claim]:
+    """Yield of rules that they do not fail, and that they reject something."""
+    for i, rule in enumerate(section.rules):
+        given = conjunction(section.reached, *(one.passes for one in section.rules[:i]))
+        rules, name = (*policy.match, *section.rules[: i + 1]), f"{policy.name}.{rule.name}"
+        wrong = partial(_says, section.stage, f"rule {name}: ")
+        yield from _never_fails(policy, given, wrong, rules)
+        if rule.settled:
+            continue
+        idle, judge, more = section.idle, partial(_says, section.stage, ""), dict[str, Any]()
+        if section.stage == "rejected":
+            idle += " that the rules before it and matchConditions let pass" if i else ""
+            more = {"tested": partial(_rejected_by, name), "rule": name}
+            judge = partial(_is_seen, more["tested"])
+        term = conjunction(given, rule.rejects)
+        yield _claim(policy, f"{rule.name} {section.does}", term, idle, judge, rules, **more)
+
+
+def _says(stage: str, words: str, run: Run) -> bool:
+    """Return whether a stage rejects, in words that begin so."""
+    found = getattr(run.seen, stage)
+    given = found.values() if isinstance(found, Mapping) else [found] if found else ()
+    return any(str(reason).startswith(words) for why in given for reason in why.reasons or ())
+
+
+def _is_seen(confirm: Callable[[ExpectedOutcome], bool], run: Run) -> bool:
+    return confirm(run.seen)
+
+
+def _rejected_by(rule: str, seen: ExpectedOutcome) -> bool:
+    """Return whether a rule of a policy rejected a node."""
+    return any(why.rule == rule for why in (seen.rejected or {}).values())
+
+
+def _passes_some(policy: PolicyTerms, seen: ExpectedOutcome) -> bool:
+    """Return whether nodes pass the rules of a policy that takes part."""
+    reject = any(why.plugin == policy.name for why in (seen.rejected or {}).values())
+    return bool(seen.feasible) and (reject or not policy.match)
 
 
 def _of_preemption(policy: PolicyTerms) -> Iterator[Claim]:
@@ -179,169 +213,48 @@ def _of_preemption(policy: PolicyTerms) -> Iterator[Claim]:
         return
     name = policy.name
 
-    def said(function: str) -> Callable[[Run], bool]:
-        return lambda run: bound_says(run((name,), "", False)[0], name)[function]
+    def said(function: str) -> Judge:
+        return lambda run: bound_says(run((name,))[0], name)[function]
 
-    asked = (
+    for rule, given, function, holds, words in (
         (policy.eligible, policy.matches, ELIGIBLE, policy.preempts, "some pod may evict others"),
         (policy.victim, policy.preempts, VICTIM, policy.evicts, "some pod may be evicted"),
-    )
-    for rule, given, function, holds, words in asked:
-        place = _place(rule) | {"rules": (*policy.match, rule)}
-        place |= {"policies": (name,), "confirm": lambda _seen: True, "evicts": True}
-        if rule.fails is not False:
-            failing = conjunction(given, rule.fails)
-            yield Claim(
-                f"{name}: {rule.name} never fails", failing, True, "it fails",
-                judge=said(FAILS), **place,
-            )  # fmt: skip
-        yield Claim(f"{name}: {words}", holds, False, "none may", judge=said(function), **place)
-
-
-def _rejected_by(rule: str) -> Confirm:
-    """Return whether a rule of a policy, or its error, is why the node was rejected."""
-
-    def confirm(seen: ExpectedOutcome) -> bool:
-        reasons = [str(r) for why in (seen.rejected or {}).values() for r in why.reasons or ()]
-        return any(reason.startswith(f"rule {rule}: ") for reason in reasons)
-
-    return confirm
-
-
-def _rejected(rule: str) -> Confirm:
-    """Return whether a rule of a policy rejected the node."""
-
-    def confirm(seen: ExpectedOutcome) -> bool:
-        return any(why.rule == rule for why in (seen.rejected or {}).values())
-
-    return confirm
-
-
-def _some_pass(policy: PolicyTerms) -> Confirm:
-    """Return whether nodes pass the rules of a policy that takes part."""
-
-    def shown(seen: ExpectedOutcome) -> bool:
-        reject = any(why.plugin == policy.name for why in (seen.rejected or {}).values())
-        return bool(seen.feasible) and (reject or not policy.match)
-
-    return shown
-
-
-def _of_filters(policy: PolicyTerms) -> Iterator[Claim]:
-    names = (policy.name,)
-    for i, rule in enumerate(policy.filter):
-        before = policy.filter[: i + 1]
-        if rule.fails is not False and not rule.handled:
-            yield Claim(
-                f"{policy.name}: {rule.name} never fails",
-                conjunction(policy.reaches(i), rule.fails),
-                True,
-                "it fails",
-                policies=names,
-                confirm=_rejected_by(f"{policy.name}.{rule.name}"),
-                **_place(rule) | {"rules": (*policy.match, *before)},
-            )
-        if rule.settled:
-            continue
-        yield Claim(
-            f"{policy.name}: {rule.name} rejects some node",
-            conjunction(policy.reaches(i), rule.rejects),
-            False,
-            "it rejects no node"
-            + (" that the rules before it and matchConditions let pass" if i else ""),
-            policies=names,
-            confirm=_rejected(f"{policy.name}.{rule.name}"),
-            tested=_rejected(f"{policy.name}.{rule.name}"),
-            rule=f"{policy.name}.{rule.name}",
-            **_place(rule) | {"rules": (*policy.match, *before)},
-        )
-    if policy.filter:
-        yield Claim(
-            f"{policy.name}: some node passes",
-            conjunction(policy.matches, policy.passes),
-            False,
-            "the policy rejects every node",
-            policies=names,
-            confirm=lambda seen: bool(seen.feasible),
-            tested=_some_pass(policy),
-            **_place(policy.filter[0]) | {"rules": (*policy.match, *policy.filter)},
-        )
-
-
-def _together(one: PolicyTerms, other: PolicyTerms) -> Claim:
-    first = one.filter[0]
-    return Claim(
-        f"{one.name} and {other.name}: some node passes both",
-        conjunction(one.passes, other.passes),
-        False,
-        "together they reject every node",
-        policies=(one.name, other.name),
-        confirm=lambda seen: bool(seen.feasible),
-        **_place(first) | {"rules": (*one.match, *one.filter, *other.match, *other.filter)},
-    )
+    ):
+        rules: list[Rule] = [*policy.match, rule]
+        yield from _never_fails(policy, given, said(FAILS), rules, evicts=True)
+        yield _claim(policy, words, holds, "none may", said(function), rules, evicts=True)
 
 
 def _outside(number: Any) -> Term:
-    if isinstance(number, Double):
-        return disjunction(number.value < 0, number.value > 100)
-    return disjunction(number < 0, number > 100)
+    value = number.value if isinstance(number, Double) else number
+    return disjunction(value < 0, value > 100)
 
 
 def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
-    names, plugin = (policy.name,), policy.name
-    rules = (*policy.match, *policy.filter, *policy.score_match, score)
-    place = _place(score) | {"rules": rules}
-    if score.fails is not False and not score.handled:
-        yield Claim(
-            f"{policy.name}: score never fails",
-            conjunction(policy.scores, score.fails),
-            True,
-            "it fails",
-            policies=names,
-            confirm=_score_failed,
-            plugin=plugin,
-            **place,
-        )
+    plugin, conditions = policy.name, (*policy.match, *policy.filter, *policy.score_match)
+    rules: list[Rule] = [*conditions, score]
+    yield from _never_fails(policy, policy.scores, _score_failed, rules, plugin=plugin)
     fine = conjunction(policy.scores, negation(score.fails))
     if not score.normalized:
-        yield Claim(
-            f"{policy.name}: score is within 0..100",
-            False if score.bounded else conjunction(fine, _outside(score.number)),
-            True,
-            "it is not",
-            policies=names,
-            confirm=lambda seen: any(not 0 <= n <= 100 for n in (seen.raw or {}).values()),
-            plugin=plugin,
-            **place,
-        )
+        yield _claim(
+            policy, "score is within 0..100",
+            False if score.bounded else conjunction(fine, _outside(score.number)), "it is not",
+            lambda run: any(not 0 <= n <= 100 for n in (run.seen.raw or {}).values()), rules,
+            never=True, plugin=plugin,
+        )  # fmt: skip
     number = score.number.value if isinstance(score.number, Double) else score.number
-    if not is_term(number):
-        return  # a number that is written down, or follows from parameters, is meant
-    yield Claim(
-        f"{policy.name}: score is not the same for all nodes",
-        fine,
-        False,
-        "every node has the same score",
-        policies=names,
-        confirm=lambda seen: bool(seen.raw),
-        tested=shows_scores,
-        plugin=plugin,
-        varies=score.number,
-        **place,
-    )
+    if is_term(number):  # one that is written down, or follows from parameters, is meant
+        yield _claim(
+            policy, "score is not the same for all nodes", fine,
+            "every node has the same score", lambda run: bool(run.seen.raw), rules,
+            tested=shows_scores, plugin=plugin, varies=score.number,
+        )  # fmt: skip
 
 
-def _score_failed(seen: ExpectedOutcome) -> bool:
+def _score_failed(run: Run) -> bool:
     """Return whether the node's score may be one that failed: marked, or counted as 0."""
-    return bool(seen.feasible) and all(n in (0, FAILED) for n in (seen.raw or {"": 1}).values())
-
-
-def differs(number: Any, value: Any) -> Term:
-    """Return whether a score differs from a value."""
-    if isinstance(number, Double):
-        left, right = reals(number.value, value)
-        return left != right
-    return number != value
+    raw = run.seen.raw or {"": 1}
+    return bool(run.seen.feasible) and all(n in (0, FAILED) for n in raw.values())
 
 
 def comparisons(
@@ -360,7 +273,7 @@ def _alike(old: PolicyTerms, new: PolicyTerms, made: Terms) -> Iterator[Claim]:
     """Yield that two versions of a policy make the same of each pod and node."""
     if not (old.rules or new.rules):
         return
-    claim = partial(_of_versions, old, new)
+    claim = partial(_of_versions, (old, new))
     yield from _pass_alike(old, new, claim)
     yield from _score_alike(old, new, claim, made)
     for words, function, one, other, of in (
@@ -379,17 +292,45 @@ def _alike(old: PolicyTerms, new: PolicyTerms, made: Terms) -> Iterator[Claim]:
 
 
 def _of_versions(
-    old: PolicyTerms, new: PolicyTerms, words: str, term: Term, refuted: str,
-    of: Sequence[Any], **more: Any,
+    sides: tuple[PolicyTerms, PolicyTerms], words: str, term: Term, refuted: str,
+    of: Sequence[Rule | None], *, says: str = "", **more: Any,
 ) -> Claim:  # fmt: skip
-    """Return a claim of two versions, at the last of the rules that it is of."""
-    last = [rule for rule in of if rule is not None][-1]
-    given = {"differ": lambda _a, _b: False, "confirm": lambda _seen: True, **more}
-    return Claim(
-        f"{old.name}: {words}", term, True, refuted, last.text, last.span,
-        (old.name,) if old.rules else (), rivals=(new.name,) if new.rules else (),
-        rules=(*old.rules, *new.rules), **given,
+    """Return a claim of two versions, at the last of the rules that it is of.
+
+    ``says``: the function of claims that is asked of both sides, if it is not seen.
+    """
+    name, names = sides[0].name, [(side.name,) if side.rules else () for side in sides]
+    rules, source = (*sides[0].rules, *sides[1].rules), [rule for rule in of if rule][-1].source
+
+    def judge(run: Run) -> str:
+        ran = [run(names[i], claim.plugin, new=bool(i)) for i in (0, 1)]
+        if claim.differ is not None:
+            found = claim.differ(ran[0][1], ran[1][1])
+            told = [_outcome(seen, claim) for _, seen in ran]
+        else:
+            said = [bound_says(ran[i][0], "".join(names[i]))[says] for i in (0, 1)]
+            told, found = ["yes" if one else "no" for one in said], said[0] != said[1]
+        return f"{refuted}: {told[0]} before, {told[1]} now" if found else ""
+
+    claim = Claim(
+        f"{name}: {words}", term, refuted, source, names[0], judge, rules, never=True,
+        about=name, **more,
     )  # fmt: skip
+    return claim
+
+
+def _outcome(seen: ExpectedOutcome, claim: Claim) -> str:
+    """Return what became of the pod or the node, in a few words."""
+    if seen.pre_enqueue is not None:
+        return f"it is held back ({'; '.join(map(str, seen.pre_enqueue.reasons or ()))})"
+    if seen.feasible:
+        scores: list[Any] = [*(seen.raw or {}).values()]
+        if claim.final:
+            finals = (seen.scores or {}).values()
+            scores = [(of.plugins or {}).get(claim.plugin) for of in finals]
+        return f"it passes with score {scores[0]}" if scores else "it passes"
+    reasons = [str(r) for why in (seen.rejected or {}).values() for r in why.reasons or ()]
+    return f"it is rejected ({'; '.join(reasons)})" if reasons else "the pod is rejected"
 
 
 def _pass_alike(old: PolicyTerms, new: PolicyTerms, claim: Callable[..., Claim]) -> Iterator[Claim]:
@@ -426,6 +367,13 @@ def _score_alike(
             "a node has another score", scores, plugin=old.name,
             differ=lambda a, b: a.raw != b.raw,
         )  # fmt: skip
+    wrong = unlike(old.conditions_fail, new.conditions_fail)
+    if wrong is not False:
+        conditions = [rule for side in (old, new) for rule in (*side.match, *side.score_match)]
+        yield claim(
+            "matchConditions of the score fail for the same pods", conjunction(both, wrong),
+            "they fail on one side", conditions, says=CONDITIONS_FAIL,
+        )  # fmt: skip
     if len(scores) > 1 and any(score.normalized for score in scores):
         unlike_finals = _unlike_normalized(*scores, made=made)
         yield claim(
@@ -460,17 +408,14 @@ def _unlike_normalized(old: ScoreTerm, new: ScoreTerm, *, made: Terms) -> Term:
 
     An example is of the node alone.
     """
+    other = unlike_numbers(old.number, new.number)
+    if other is False and old.normalizer == new.normalizer:
+        return False
     scores = scores_beside(made, old.number)
     made.prefer(scores.count, scores.of_two(old.number, old.number, False))
     (a, a_fails), (b, b_fails) = old.final(scores), new.final(scores)
-    same = negation(unlike_numbers(old.number, new.number))
-    fine = conjunction(negation(old.fails), negation(new.fails), same)
+    fine = conjunction(negation(old.fails), negation(new.fails), negation(other))
     return conjunction(fine, unlike(ite(a_fails, 0, a), ite(b_fails, 0, b)))
-
-
-def unlike(a: Term, b: Term) -> Term:
-    """Return whether two bools, ints or texts differ."""
-    return negation(equal(a, b))
 
 
 def _other_reasons(old: ExpectedOutcome, new: ExpectedOutcome) -> bool:
@@ -491,13 +436,3 @@ def _unlike_scores(old: PolicyTerms, new: PolicyTerms) -> Term:
     fine = conjunction(negation(a_fails), negation(b_fails))
     inside = disjunction(unlike(a_fails, b_fails), conjunction(fine, unlike_numbers(a, b)))
     return disjunction(unlike(old.scores, new.scores), conjunction(old.scores, inside))
-
-
-def unlike_numbers(a: Any, b: Any) -> Term:
-    """Return whether two scores differ, doubles or ints."""
-    if not isinstance(a, Double) and not isinstance(b, Double):
-        return unlike(a, b)
-    left = a if isinstance(a, Double) else Double(as_real(a), True)
-    right = b if isinstance(b, Double) else Double(as_real(b), True)
-    x, y = reals(left.value, right.value)
-    return disjunction(unlike(left.finite, right.finite), conjunction(left.finite, unlike(x, y)))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.language import compile_policy
 from policy_sched.language.runtime import FAILED, Activation
 from policy_sched.language.values import RuleError
+from policy_sched.lru import Lru
 from policy_sched.model import Pod, PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.policytest import (
@@ -48,7 +49,8 @@ _MOST_UNSTATED: Final = 4
 PEERS: Final = ("peer", "peer2")
 """What nodes beside the one of a claim are called."""
 VICTIM_UID: Final = "running-1"
-FAILS: Final = "fails"
+FAILS, CONDITIONS_FAIL = "fails", "conditions fail"
+"""Whether matchConditions or rules about evictions fail, and whether the score's conditions do."""
 #: Pods that a node of a counterexample has at most.
 MAX_PODS: Final = 500
 _NODE, _POD, _SPACE = "node-1", "pod-1", "default"
@@ -57,11 +59,6 @@ _IMAGE: Final = "registry.example/app:1"
 
 class NotBuiltError(PolicySchedError):
     """The values that the solver found belong to no pod and node that can be written down."""
-
-
-def changed(leaves: Mapping[Key, Any]) -> dict[Key, Any]:
-    """Return the values of a model in which one number is another."""
-    return {**leaves, **{key[1:]: value for key, value in leaves.items() if key[0] == "changed"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,14 +343,14 @@ def text_of(test: Plain) -> str:
 
 
 def outcome(
-    test: Plain, folder: FilePath, plugin: str, roots: Sequence[str], rule: str = ""
+    test: Plain, folder: Path, plugin: str, roots: Sequence[str], rule: str = ""
 ) -> ExpectedOutcome:
     """Return what the scheduler makes of a test that is in a folder.
 
     ``plugin``: whose raw scores are seen; ``rule``: one of those that are told apart where they
     reject. Raises PolicyError where the test cannot be read.
     """
-    files = [str(FilePath(file).resolve()) for file in test["policies"]]
+    files = [str(Path(file).resolve()) for file in test["policies"]]
     stated = {**test, "policies": files, **({"plugin": plugin} if plugin else {})}
     if rule:
         node = node_of(test)
@@ -362,6 +359,47 @@ def outcome(
     (scenario,) = scenarios_of(path, msgspec.json.encode(stated).decode(), roots)
     _, seen = observe_scenario(scenario, RUN)
     return next(iter(seen.values()))
+
+
+class Run:
+    """Runs the scheduler on a pod and a node that the solver found.
+
+    ``test`` and ``seen``: with the policies of the claim, and what became of them.
+    """
+
+    def __init__(
+        self, leaves: Mapping[Key, Any], sides: Sequence[tuple[str, ...]], names: tuple[str, ...],
+        plugin: str = "", rule: str = "", *, full: bool = False,
+    ) -> None:  # fmt: skip
+        """``sides``: files of policies, and those with which they are compared.
+
+        ``names``, ``plugin``: as of a call; ``rule``, ``full``: as of `outcome` and `document`.
+        """
+        self._leaves, self._sides, self._rule = leaves, sides, rule
+        self._ran: dict[Any, tuple[Plain, ExpectedOutcome]] = {}
+        self.test, self.seen = self(names, plugin, full=full)
+
+    def __call__(
+        self, names: tuple[str, ...], plugin: str = "", *,
+        changed: bool = False, new: bool = False, full: bool = False,
+    ) -> tuple[Plain, ExpectedOutcome]:  # fmt: skip
+        """Return the test with some policies enabled, and what is seen.
+
+        ``plugin``: the one whose raw score is seen; ``changed``: the one number is another;
+        ``new``: the policies are those of the other side.
+        """
+        key = (names, plugin, changed, new, full)
+        if key not in self._ran:
+            others = {key[1:]: of for key, of in self._leaves.items() if key[0] == "changed"}
+            paths, values = (
+                self._sides[new],
+                {**self._leaves, **others} if changed else self._leaves,
+            )
+            folder = Path(paths[0]) if Path(paths[0]).is_dir() else Path(paths[0]).parent
+            test = document(Values(values), paths, names, full=full)
+            plugin = plugin if plugin in names else ""
+            self._ran[key] = test, outcome(test, folder, plugin, paths, self._rule)
+        return self._ran[key]
 
 
 def loaded(test: Plain) -> tuple[Scenario, Cache]:
@@ -378,7 +416,7 @@ def bound_says(test: Plain, name: str) -> dict[str, bool]:
 
     Raises NotBuiltError where they read more than a pod, a node and its pods.
     """
-    said = dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM, FAILS), False)
+    said = dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM, FAILS, CONDITIONS_FAIL), False)
     for policy in read(test["policies"]) if name else ():
         if policy.name != name:
             continue
@@ -388,9 +426,14 @@ def bound_says(test: Plain, name: str) -> dict[str, bool]:
         compiled, _ = compile_policy(policy)
         assert compiled is not None
         bound, pod = bind(compiled, cache.nodes, cache.pods), PodInfo.of(scenario.pending[0])
-        said[FAILS] = True
+        said[FAILS], said[CONDITIONS_FAIL] = True, policy.score is not None
+        cycle = Activation(now=scenario.now)
         with suppress(RuleError):
-            said[TAKES_PART] = bound.matches(pod, Activation(now=scenario.now))
+            if bound.matches(pod, cycle):
+                bound.matches_score(pod, cycle)
+            said[CONDITIONS_FAIL] = False
+        with suppress(RuleError):
+            said[TAKES_PART] = bound.matches(pod, cycle)
             rules, row = bound.preemption, cache.pod_row(VICTIM_UID)
             if rules is not None and said[TAKES_PART]:
                 said[ELIGIBLE] = rules.eligible(pod, scenario.now)
@@ -401,19 +444,16 @@ def bound_says(test: Plain, name: str) -> dict[str, bool]:
     return said
 
 
-_plans: dict[str, Any] = {}
-#: Configurations whose plans are kept: those of a policy alone, and of two.
-_MOST_PLANS: Final = 200
+_plans: Lru[str, Any] = Lru(200)
+"""Of configurations with a policy alone, and with two."""
 
 
 def _read_once(files: PolicyFiles) -> Any:
     """Return what `read_policies` makes of files, from the one before if equal."""
     key = repr(files)
-    if key not in _plans:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        _plans[key] = read_policies(files)
-    return _plans[key]
+    if key not in _plans.entries:
+        _plans.put(key, read_policies(files))
+    return _plans.get(key)
 
 
 RUN: Final = ScenarioRun(enforce_audits=True, read=_read_once)

@@ -6,17 +6,16 @@ for lists of any length counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.language import check
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
-from policy_sched.prove.claims import comparisons, unlike
+from policy_sched.prove.claims import comparisons
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
 from policy_sched.prove.solving import Question
-from policy_sched.prove.terms import Opaque, Term, Terms
+from policy_sched.prove.terms import Opaque, Terms
 from policy_sched.prove.world import World
 
 if TYPE_CHECKING:  # it takes as long to import as everything here
@@ -79,7 +78,8 @@ def _alike(old: PolicySource, new: PolicySource) -> bool:
         return False  # the terms do not tell a node that is rejected from an attempt that ends
     world = _Unlisted()
     before, after = (_printed(source, world) for source in (old, new))
-    conditions = list(_differences(before, after, world.terms))
+    claims = comparisons([before], [after], world.terms)
+    conditions = [claim.term for claim in claims if not claim.final]  # raw scores are alike
     world.finish()
     facts = world.terms.facts()
     return all(
@@ -92,13 +92,3 @@ def _printed(source: PolicySource, world: World) -> PolicyTerms:
     policy, problems = check.check_policy(source)
     assert policy is not None, problems
     return PolicyPrinter(policy, world).terms()
-
-
-def _differences(before: PolicyTerms, after: PolicyTerms, made: Terms) -> Iterator[Term]:
-    """Yield all that must not be for a pod and a node; equal raw scores are normalised alike."""
-    for claim in comparisons([before], [after], made):
-        if not claim.final:
-            yield claim.term
-    yield unlike(before.match_fails, after.match_fails)
-    before, after = (replace(side, match=side.score_match) for side in (before, after))
-    yield unlike(before.match_fails, after.match_fails)

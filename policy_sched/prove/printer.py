@@ -55,6 +55,7 @@ from policy_sched.prove.terms import (
     Opaque,
     Optional,
     Record,
+    as_double,
     checked,
     conjunction,
     counted,
@@ -536,23 +537,17 @@ class Printer:
             case int(), Code():
                 return None if a else negation(b.present)
             case Double(), _:
-                return self.made.compared(a, self._as_double(b), operator.eq)
+                return self.made.compared(a, as_double(b), operator.eq)
             case _, Double():
-                return self.made.compared(self._as_double(a), b, operator.eq)
+                return self.made.compared(as_double(a), b, operator.eq)
         if isinstance(a, tuple | dict | list) or isinstance(b, tuple | dict | list):
             return None
         return equal(a, b)
 
-    def _as_double(self, value: Any) -> Double:
-        """Return a number as an exact real: a comparison of an int with a double is exact."""
-        if isinstance(value, Double):
-            return value
-        return Double(z3.ToReal(value) if is_term(value) else Fraction(value), True)
-
     def compare(self, test: str, a: Any, b: Any) -> Any:
         """Return whether two numbers or texts compare so."""
         if isinstance(a, Double) or isinstance(b, Double):
-            return self.made.compared(self._as_double(a), self._as_double(b), _TESTS[test])
+            return self.made.compared(as_double(a), as_double(b), _TESTS[test])
         if isinstance(a, str) or isinstance(b, str):
             a, b = terms.text_of(a), terms.text_of(b)
         return _TESTS[test](a, b)
@@ -560,7 +555,7 @@ class Printer:
     def extreme(self, test: str, a: Any, b: Any) -> Any:
         """Return b where it compares so with a, else a."""
         if isinstance(a, Double) or isinstance(b, Double):
-            return self.made.chosen(self._as_double(a), self._as_double(b), _TESTS[test])
+            return self.made.chosen(as_double(a), as_double(b), _TESTS[test])
         return ite(_TESTS[test](b, a), b, a)
 
     def _truncated(self, number: Double) -> Any:

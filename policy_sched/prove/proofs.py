@@ -29,11 +29,11 @@ from policy_sched.profiles.check import (
     ClaimRule,
     resolved,
 )
-from policy_sched.prove.claims import Claim, Run, comparisons
-from policy_sched.prove.counterexample import VICTIM_UID, bound_says, loaded, node_of
+from policy_sched.prove.claims import Claim, comparisons
+from policy_sched.prove.counterexample import VICTIM_UID, Run, bound_says, loaded, node_of
 from policy_sched.prove.printer import Printer
 from policy_sched.prove.reading import read
-from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, ScoreTerm
+from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, Rule, ScoreTerm
 from policy_sched.prove.scores import scores_beside
 from policy_sched.prove.terms import (
     Double,
@@ -204,17 +204,16 @@ class ProofClaims:
         assumed = [(r, True) for path, r in self._proof.rules.items() if path[0] == "assume"]
         read = [rule for rule, _ in (*assumed, *rules)]
         wished = (self._is(rule, true=true) for rule, true in rules)
-        first, scored = rules[-1][0], self._called(read, SCORE, NORMALIZED)
-        span = (first.core.span.start, first.core.span.end)
+        scored = self._called(read, SCORE, NORMALIZED)
         return Claim(
-            name, conjunction(self._given(read), *wished), True, refuted, first.text, span,
-            tuple(self._policies), lambda _seen: True, scored[0] if len(scored) == 1 else "",
-            judge=self._judge([*assumed, *rules]), rules=self._all_rules(),
+            name, conjunction(self._given(read), *wished), refuted, rules[-1][0],
+            tuple(self._policies), self._judge([*assumed, *rules]), self._all_rules(), never=True,
+            plugin=scored[0] if len(scored) == 1 else "",
             final=bool(self._called(read, NORMALIZED)), evicts=bool(self._called(read, VICTIM)),
         )  # fmt: skip
 
-    def _all_rules(self) -> tuple[Any, ...]:
-        return tuple(rule for policy in self._policies.values() for rule in policy.rules)
+    def _all_rules(self) -> list[Rule]:
+        return [rule for policy in self._policies.values() for rule in policy.rules]
 
     def _judge(self, rules: list[tuple[ClaimRule, bool]]) -> Callable[[Run], bool]:
         """Return what says whether each rule is as wanted, with what the scheduler made."""
@@ -232,7 +231,7 @@ class ProofClaims:
             known: _Names = {**seen}
             every = [bool(said.value) for (function, _), said in seen.items() if function == PASSES]
             known[PASSES, ""] = _constant(all(every), types.BOOL)
-            test, _ = run(tuple(self._policies), "", False)
+            test, _ = run(tuple(self._policies))
             return all(_evaluated(rule.core, known, test) is true for rule, true in rules)
 
         return judge
@@ -240,10 +239,10 @@ class ProofClaims:
     def _seen(self, function: str, name: str, run: Run) -> ast.Const:
         """Return what a policy made of a pod and a node."""
         if function in (TAKES_PART, ELIGIBLE, VICTIM):
-            said = bound_says(run((name,), "", False)[0], name)
+            said = bound_says(run((name,))[0], name)
             return _constant(said[function], types.BOOL)
         scored = function in (SCORE, NORMALIZED)
-        test, seen = run((name,), name if scored else "", False)
+        test, seen = run((name,), name if scored else "")
         if function == ENQUEUES:
             return _constant(seen.pre_enqueue is None, types.BOOL)
         node = node_of(test)
@@ -264,12 +263,9 @@ class ProofClaims:
         name, world, rising = claim.monotone.score, self._world, claim.monotone.direction
         one, _ = self._term(rule)
         keys = [k for k, leaf in world.leaves.items() if is_term(one) and _same(leaf, one)]
-        span = (rule.core.span.start, rule.core.span.end)
         if not keys:
-            return Claim(
-                claim.name, False, True, "", rule.text, span, (name,), lambda _seen: True,
-                caution=_ONE_NUMBER,
-            )  # fmt: skip
+            idle = (lambda _run: False), (), True
+            return Claim(claim.name, False, "", rule, (name,), *idle, caution=_ONE_NUMBER)
         other_world = ChangedWorld(world, keys[0])
         policy = next(p for p in self._proof.policies if p.name == name)
         other = PolicyPrinter(policy, other_world, salt="changed").terms()
@@ -280,14 +276,14 @@ class ProofClaims:
         def judge(run: Run) -> bool:
             scores = []
             for changed in (False, True):
-                _, seen = run((name,), name, changed)
+                _, seen = run((name,), name, changed=changed)
                 scores += list((seen.raw or {}).values())
             falls = len(scores) == 2 and (scores[0] - scores[1]) * (1 if words == "falls" else -1)
             return falls > 0
 
         return Claim(
-            claim.name, term, True, f"the score {words} as the number grows", rule.text, span,
-            (name,), lambda _seen: True, plugin=name, judge=judge, rules=self._all_rules(),
+            claim.name, term, f"the score {words} as the number grows", rule, (name,),
+            judge, self._all_rules(), never=True, plugin=name,
         )  # fmt: skip
 
     def _falls(

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from fractions import Fraction
+from functools import cache, partial
 from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -22,20 +23,19 @@ import msgspec
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
 from policy_sched.language import check
-from policy_sched.policytest import ExpectedOutcome
 from policy_sched.profiles.check import is_proof
 from policy_sched.profiles.load import load_file
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
-from policy_sched.prove import counterexample, tested
-from policy_sched.prove.claims import Claim, claims_of, comparisons, differs
+from policy_sched.prove import tested
+from policy_sched.prove.claims import Claim, claims_of, comparisons
 from policy_sched.prove.clusters import differing, smaller
-from policy_sched.prove.counterexample import bound_says
+from policy_sched.prove.counterexample import Run, with_expectation
 from policy_sched.prove.proofs import ProofClaims
 from policy_sched.prove.reading import proofs_in, read
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
 from policy_sched.prove.samples import Leaves, plainest, samples
 from policy_sched.prove.solving import NEEDS_TIME, Answer, Question
-from policy_sched.prove.terms import Double, Terms, conjunction, texts_in
+from policy_sched.prove.terms import Double, Terms, conjunction, texts_in, unlike_numbers
 from policy_sched.prove.tested import Kept
 from policy_sched.prove.world import World
 
@@ -115,195 +115,191 @@ class Prover:
     """The claims of some policies, over one model."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._terms = Terms()
-        self.world = World(self._terms, settings.bound)
-        self._tests: dict[str, Kept[tuple[str, ExpectedOutcome]]] = {}
-        self._variables: list[tuple[Any, Any]] = []
-        self._clusters: dict[Any, Kept[Leaves]] = {}
+        self.settings = settings
+        self.terms = Terms()
+        self.world = World(self.terms, settings.bound)
+        self.variables: list[check.Checked] = []
+        """Those of all policies, which rules may read."""
+        self._kept: dict[Any, Kept[Any]] = {}
         self.claims = list(self._claims())
         self.world.finish()
-        self._facts = self._terms.facts()
+        self._facts = self.terms.facts()
 
     def _claims(self) -> Iterator[Claim]:
-        settings = self._settings
+        settings = self.settings
         if settings.proof:
             proof = proofs_in(settings.proof)[settings.number]
-            self._variables += [core for policy in proof.policies for core in _shared(policy)]
+            self.variables += [of for policy in proof.policies for _, of in policy.variables]
             return ProofClaims(proof, self.world).claims()
         policies = self._policies(settings.paths)
         if settings.new:
-            return comparisons(policies, self._policies(settings.new), self._terms)
+            return comparisons(policies, self._policies(settings.new), self.terms)
         return claims_of(policies)
 
     def _policies(self, paths: Sequence[str]) -> list[PolicyTerms]:
         checked = read(paths)
-        self._variables += [core for policy in checked for core in _shared(policy)]
-        rest = bool(self._settings.new)
+        self.variables += [of for policy in checked for _, of in policy.variables]
+        rest = bool(self.settings.new)
         return [PolicyPrinter(policy, self.world).terms(rest=rest) for policy in checked]
 
     def blank(self, claim: Claim) -> Verdict:
         """Return a claim of which nothing is known."""
-        line, column, source_line = claim.text.position(claim.span[0])
-        shown = claim.text.text[claim.span[0] : claim.span[1]].partition("\n")[0]
-        place = (claim.text.file, line, column, max(1, len(shown)), source_line)
-        return Verdict(claim.name, *place, bound=self._settings.bound)
+        span, text = claim.source.core.span, claim.source.text
+        line, column, source_line = text.position(span.start)
+        shown = text.text[span.start : span.end].partition("\n")[0]
+        place = (text.file, line, column, max(1, len(shown)), source_line)
+        return Verdict(claim.name, *place, bound=self.settings.bound)
 
     def verdict(self, number: int) -> Verdict:
         """Decide a claim."""
         claim, started = self.claims[number], time.perf_counter()
-        verdict = self._decided(claim, self.blank(claim))
+        verdict = _Decision(self, claim).verdict()
         return msgspec.structs.replace(verdict, seconds=round(time.perf_counter() - started, 3))
 
-    def _decided(self, claim: Claim, blank: Verdict) -> Verdict:
+    def kept(self, key: Any, tell: Callable[[], Iterator[Any]]) -> Kept[Any]:
+        """Return what claims have in common."""
+        return self._kept.setdefault(key, Kept(tell()))
+
+    def question(self, claim: Claim, condition: Any, *, shown: bool = False) -> Question:
+        """Return whether a condition can hold; ``shown``: in an example."""
+        number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
+        facts = [*self._facts, *(self.terms.preferred() if shown else ())]
+        return Question(facts, condition, number)
+
+
+class _Decision:
+    """Decides one claim: what is cheap comes first."""
+
+    def __init__(self, prover: Prover, claim: Claim) -> None:
+        self._prover, self._claim = prover, claim
+        self._blank = prover.blank(claim)
+        self._leaves, self._seconds = prover.world.leaves, prover.settings.timeout
+        self._sides = claim.sides or (prover.settings.paths, prover.settings.new)
+
+    def _said(self, answer: str, reason: str = "", **more: Any) -> Verdict:
+        return msgspec.structs.replace(self._blank, answer=answer, reason=reason, **more)
+
+    def verdict(self) -> Verdict:
         """Try what is cheap, ask the solver for a short time, try examples, ask it for longer."""
+        claim, seconds = self._claim, self._seconds
         if claim.caution:
-            return msgspec.structs.replace(blank, reason=claim.caution)
-        seconds = self._settings.timeout
-        question = self._question(claim, claim.term, shown=True)
+            return self._said(UNKNOWN, claim.caution)
+        if claim.never and claim.term is False:
+            return self._said(PROVEN)
+        question = self._prover.question(claim, claim.term, shown=True)
         if not claim.never and claim.varies is None:
-            own = question.own(self.world.leaves)
+            own = question.own(self._leaves)
             plain = {key: plainest(leaf, key) for key, leaf in own.items()}
             if question.fits(own, plain):
-                verdict = self._shown(claim, blank, question, plain)
+                verdict = self._shown(question, plain)
                 if verdict.fine:
                     return verdict
-        shown = claim.varies is not None and self._shown_by_test(claim, blank)
-        if shown:
-            return shown
-        verdict, start = self._solved(claim, blank, min(_SHORT, seconds))
+        found = self._shown_by_test() if claim.varies is not None else None
+        if found is not None:
+            return found
+        verdict, start = self._solved(min(_SHORT, seconds))
         if verdict.answer == UNKNOWN and not verdict.internal:
-            found = self._shown_by_test(claim, blank)
-            found = found or self._tried(claim, blank, question, start)
-            found = found or self._differing(claim, blank, question)
+            found = self._shown_by_test() or self._tried(question, start)
+            found = found or self._differing(question)
             if found is not None:
                 return found
             if verdict.reason == NEEDS_TIME and seconds > _SHORT:
-                verdict, _ = self._solved(claim, blank, seconds)
+                verdict, _ = self._solved(seconds)
         return verdict
 
-    def _shown_by_test(self, claim: Claim, blank: Verdict) -> Verdict | None:
+    def _shown_by_test(self) -> Verdict | None:
         """Return the verdict that a test beside a policy brings; None if none shows anything."""
-        replace = msgspec.structs.replace
+        claim = self._claim
         if claim.differ is not None:
-            sides = claim.sides or (self._settings.paths, self._settings.new)
-            policy = next(iter((*claim.policies, *claim.rivals)))
-            for name, old, new in tested.differences(sides, policy, claim.plugin):
+            for name, old, new in tested.differences(self._sides, claim.about, claim.plugin):
                 if claim.differ(old, new):
-                    reason = f"{claim.refuted}, as the test {name!r} shows"
-                    return replace(blank, answer=REFUTED, reason=reason)
-            return None
-        name = self._test_that_shows(claim)
-        words = f"as the test {name!r} shows"
-        return replace(blank, answer=PROVEN, reason=words) if name else None
+                    return self._said(REFUTED, f"{claim.refuted}, as the test {name!r} shows")
+        elif claim.tested is not None:
+            told = partial(tested.outcomes, self._sides[0], claim.policies[0], claim.plugin)
+            for name, seen in self._prover.kept(("tests", claim.plugin), told):
+                if claim.tested(seen):
+                    return self._said(PROVEN, f"as the test {name!r} shows")
+        return None
 
-    def _test_that_shows(self, claim: Claim) -> str:
-        """Return the test beside a policy that shows what is claimed to happen, "" for none."""
-        (plugin, *_) = claim.policies or ("",)
-        if claim.tested is None:
-            return ""
-        if claim.plugin not in self._tests:
-            told = tested.outcomes(self._settings.paths, plugin, claim.plugin)
-            self._tests[claim.plugin] = Kept(told)
-        return next((name for name, seen in self._tests[claim.plugin] if claim.tested(seen)), "")
-
-    def _solved(self, claim: Claim, blank: Verdict, seconds: float) -> tuple[Verdict, Leaves]:
+    def _solved(self, seconds: float) -> tuple[Verdict, Leaves]:
         """Return what the solver says within a time, confirmed by the scheduler, and values."""
-        verdict, start = self._answered(claim, blank, claim.term, seconds)
+        claim = self._claim
+        verdict, start = self._answered(claim.term, seconds)
         if claim.varies is None or verdict.test is None:
             return verdict, start
         first = _raw_of(verdict)
         if first is None:
-            return msgspec.structs.replace(blank, reason="the node has no score"), start
-        other = conjunction(claim.term, differs(claim.varies, first))
-        return self._answered(claim, blank, other, seconds, first)[0], start
+            return self._said(UNKNOWN, "the node has no score"), start
+        other = conjunction(claim.term, unlike_numbers(claim.varies, Fraction(first)))
+        return self._answered(other, seconds, first)[0], start
 
     def _answered(
-        self,
-        claim: Claim,
-        blank: Verdict,
-        condition: Any,
-        seconds: float,
-        against: float | None = None,
+        self, condition: Any, seconds: float, against: float | None = None
     ) -> tuple[Verdict, Leaves]:
-        question, leaves = self._question(claim, condition), self.world.leaves
-        texts, shown = texts_in([condition]), self._question(claim, condition, shown=True)
+        claim, leaves, texts = self._claim, self._leaves, texts_in([condition])
+        question = self._prover.question(claim, condition)
+        shown = self._prover.question(claim, condition, shown=True)
         narrows = len(shown.stated) > len(question.stated)
         answer = question.answer(leaves, texts, seconds, small=claim.never and not narrows)
         if narrows and not answer.impossible:
             narrow = shown.answer(leaves, texts, seconds, small=claim.never)
             answer = answer if narrow.found is None else narrow
         if answer.found is None:
-            return self._without_example(claim, blank, question, answer), {}
-        verdict = self._shown(claim, blank, question, answer.found, against)
+            return self._without_example(question, answer), {}
+        verdict = self._shown(question, answer.found, against)
         if verdict.test is None and not claim.never:
             answer = shown.answer(leaves, texts, seconds)
             if answer.found is not None:
-                verdict = self._shown(claim, blank, question, answer.found, against)
+                verdict = self._shown(question, answer.found, against)
         return verdict, answer.found or {}
 
-    def _question(self, claim: Claim, condition: Any, *, shown: bool = False) -> Question:
-        """Return whether a condition can hold; ``shown``: in an example."""
-        number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
-        facts = [*self._facts, *(self._terms.preferred() if shown else ())]
-        return Question(facts, condition, number)
-
-    def _without_example(
-        self, claim: Claim, blank: Verdict, question: Question, answer: Answer
-    ) -> Verdict:
-        replace = msgspec.structs.replace
-        lists = tuple(
-            name for name in self.world.unrolled if f"{name}.length" in question.constants
-        )
+    def _without_example(self, question: Question, answer: Answer) -> Verdict:
+        unrolled, claim = self._prover.world.unrolled, self._claim
+        lists = tuple(name for name in unrolled if f"{name}.length" in question.constants)
         if answer.why:
-            return replace(blank, reason=answer.why)
+            return self._said(UNKNOWN, answer.why)
         if claim.never:
-            return replace(blank, answer=BOUNDED if lists else PROVEN, lists=lists)
+            return self._said(BOUNDED if lists else PROVEN, lists=lists)
         if lists:
-            words = f"no example with up to {self._settings.bound} elements of a list"
-            return replace(blank, reason=words, lists=lists)
-        return replace(blank, answer=REFUTED, reason=claim.refuted)
+            words = f"no example with up to {self._blank.bound} elements of a list"
+            return self._said(UNKNOWN, words, lists=lists)
+        return self._said(REFUTED, claim.refuted)
 
-    def _tried(
-        self, claim: Claim, blank: Verdict, question: Question, start: Leaves
-    ) -> Verdict | None:
+    def _tried(self, question: Question, start: Leaves) -> Verdict | None:
         """Return the verdict that one of some pods and nodes brings; None if none does."""
         first = None
-        exact = not self._resting_on(claim, question)
-        drawn = samples(question, self.world.leaves, start, exact=exact)
-        for values in islice(drawn, _RUNS):
-            verdict = self._shown(claim, blank, question, values, first)
+        exact = not self._resting_on(question)
+        for values in islice(samples(question, self._leaves, start, exact=exact), _RUNS):
+            verdict = self._shown(question, values, first)
             if verdict.test is None:
                 continue
-            if claim.varies is None or first is not None:
-                return self._plainer(claim, verdict, question, values, first)
+            if self._claim.varies is None or first is not None:
+                return self._plainer(verdict, question, values, first)
             first = _raw_of(verdict)
         return None
 
-    def _differing(self, claim: Claim, blank: Verdict, question: Question) -> Verdict | None:
+    def _differing(self, question: Question) -> Verdict | None:
         """Return the verdict that a cluster brings on which versions differ; None if none does."""
-        name = next(iter((*claim.policies, *claim.rivals)))
-        if claim.differ is None or claim.says:
+        name, sides = self._claim.about, self._sides
+        if self._claim.differ is None:
             return None
-        sides = claim.sides or (self._settings.paths, self._settings.new)
-        if (sides, name) not in self._clusters:
-            told = differing(name, [read(paths) for paths in sides], self.world.leaves)
-            self._clusters[sides, name] = Kept(told)
-        for values in islice(self._clusters[sides, name], _RUNS):
-            verdict = self._shown(claim, blank, question, values)
+
+        def told() -> Iterator[Leaves]:
+            return differing(name, [read(paths) for paths in sides], self._leaves)
+
+        for values in islice(self._prover.kept((sides, name), told), _RUNS):
+            verdict = self._shown(question, values)
             if verdict.test is not None:
-                return self._smaller(claim, verdict, question, values)
+                return self._smaller(verdict, question, values)
         return None
 
-    def _smaller(
-        self, claim: Claim, verdict: Verdict, question: Question, values: Leaves
-    ) -> Verdict:
+    def _smaller(self, verdict: Verdict, question: Question, values: Leaves) -> Verdict:
         """Return a verdict whose cluster is as small as the scheduler needs to confirm it."""
         left = _RUNS
         while left:
             for other in islice(smaller(values), left):
                 left -= 1
-                shown = self._shown(claim, verdict, question, other)
+                shown = self._shown(question, other)
                 if shown.test is not None and shown.answer == verdict.answer:
                     verdict, values = shown, other
                     break
@@ -312,116 +308,58 @@ class Prover:
         return verdict
 
     def _plainer(
-        self, claim: Claim, verdict: Verdict, question: Question, values: Leaves, against: Any
+        self, verdict: Verdict, question: Question, values: Leaves, against: float | None
     ) -> Verdict:
         """Return a verdict whose example has as little as the scheduler needs to confirm it."""
-        own = {key: leaf for key, leaf in self.world.leaves.items() if key in values}
+        own = {key: leaf for key, leaf in self._leaves.items() if key in values}
         for key, leaf in own.items():
             changed = {**values, key: plainest(leaf, key)}
             if changed != values and question.fits(own, changed):
-                other = self._shown(claim, verdict, question, changed, against)
-                if other.test is not None and other.answer == verdict.answer and not other.internal:
+                other = self._shown(question, changed, against)
+                if other.test is not None and other.answer == verdict.answer:
                     verdict, values = other, changed
         return verdict
 
-    def _shown(
-        self,
-        claim: Claim,
-        blank: Verdict,
-        question: Question,
-        found: Leaves,
-        against: float | None = None,
-    ) -> Verdict:
+    def _shown(self, question: Question, found: Leaves, against: float | None = None) -> Verdict:
         """Return the verdict that values bring, once the scheduler confirms it.
 
         ``against``: a raw score that the node must not have.
         """
-        replace = msgspec.structs.replace
-        why = "the scheduler does not do what the solver says"
-        old, new = claim.sides or (self._settings.paths, self._settings.new)
-
-        def run(
-            names: tuple[str, ...],
-            plugin: str,
-            changed: bool,
-            paths: tuple[str, ...] = old,
-            full: bool = False,
-        ) -> tuple[dict[str, Any], ExpectedOutcome]:
-            leaves = counterexample.changed(found) if changed else found
-            return _run(counterexample.Values(leaves), paths, names, plugin, claim.rule, full)
-
+        claim, why = self._claim, "the scheduler does not do what the solver says"
+        asked = claim.policies, claim.plugin, claim.rule
         try:
-            test, seen = run(claim.policies, claim.plugin, False, full=claim.evicts)
-            reason = self._refutation(claim, run, (test, seen), new)
+            run = Run(found, self._sides, *asked, full=claim.evicts)
+            said = claim.judge(run)
         except PolicySchedError as error:
-            reason, why = None, str(error)
-        if reason is not None and (against is None or against not in (seen.raw or {}).values()):
-            shown = counterexample.with_expectation(test, seen, claim.plugin, final=claim.final)
-            answered = REFUTED if claim.never else PROVEN
-            return replace(blank, answer=answered, reason=reason, test=shown)
-        blank = replace(blank, answer=UNKNOWN, test=None)
-        resting = self._resting_on(claim, question)
+            said, why = False, str(error)
+        if said and (against is None or against not in (run.seen.raw or {}).values()):
+            test = with_expectation(run.test, run.seen, claim.plugin, final=claim.final)
+            words = said if isinstance(said, str) else claim.refuted if claim.never else ""
+            return self._said(REFUTED if claim.never else PROVEN, words, test=test)
+        resting = self._resting_on(question)
         if resting:
-            return replace(blank, reason=f"no example was confirmed{resting}")
-        return replace(blank, reason=why, internal=True)
+            return self._said(UNKNOWN, f"no example was confirmed{resting}")
+        return self._said(UNKNOWN, why, internal=True)
 
-    @staticmethod
-    def _refutation(
-        claim: Claim, run: Any, ran: tuple[Any, ExpectedOutcome], new: tuple[str, ...]
-    ) -> str | None:
-        """Return what the scheduler confirms of what the solver found, "" for an example."""
-        test, seen = ran
-        if claim.differ is not None:
-            other, rival = run(claim.rivals, claim.plugin, False, new)
-            if claim.says:
-                pairs = ((test, claim.policies), (other, claim.rivals))
-                said = [bound_says(of, "".join(names))[claim.says] for of, names in pairs]
-                before, now = ("yes" if one else "no" for one in said)
-                return f"{claim.refuted}: {before} before, {now} now" if before != now else None
-            if not claim.differ(seen, rival):
-                return None
-            both = f"{_shown_outcome(seen, claim)} before, {_shown_outcome(rival, claim)} now"
-            return f"{claim.refuted}: {both}"
-        confirmed = claim.confirm(seen) if claim.judge is None else claim.judge(run)
-        if not confirmed:
-            return None
-        return claim.refuted if claim.never else ""
-
-    def _resting_on(self, claim: Claim, question: Question) -> str:
+    def _resting_on(self, question: Question) -> str:
         """Return what a claim depends on that has no exact term, with the lines."""
-        notes = {n for name, n in self._terms.notes.items() if name in question.constants}
+        stated = self._prover.terms.notes
+        notes = {note for name, note in stated.items() if name in question.constants}
         if not notes:
             return ""
-        named = sorted(f"{note}{self._line(claim, note)}" for note in notes)
+        named = sorted(f"{note}{self._line(note)}" for note in notes)
         return f"; there is no exact encoding of {', '.join(named)}"
 
-    def _line(self, claim: Claim, note: str) -> str:
+    def _line(self, note: str) -> str:
         """Return where the rules of a claim, or variables that they may read, call a function."""
-        for rule in claim.rules:
-            core, text = rule.core, rule.text
-            for of_core, of_text in [(core, text), *self._variables]:
-                for part in [] if of_core is None else check.walk(of_core):
+        for rule in self._claim.rules:
+            for source in (rule.source, *self._prover.variables):
+                for part in check.walk(source.core):
                     overload = getattr(part, "overload", "") or getattr(part, "name", "")
                     if str(overload).partition("_")[0] == note:
-                        line, _, _ = of_text.position(part.span.start)
+                        line, _, _ = source.text.position(part.span.start)
                         return f" (line {line})"
         return ""
-
-
-def _run(
-    values: counterexample.Values,
-    paths: tuple[str, ...],
-    names: tuple[str, ...],
-    plugin: str,
-    rule: str,
-    full: bool,
-) -> tuple[dict[str, Any], ExpectedOutcome]:
-    """Return the test of values with some policies enabled, and what the scheduler does."""
-    folder = Path(paths[0])
-    folder = folder if folder.is_dir() else folder.parent
-    test = counterexample.document(values, paths, names, full=full)
-    seen = counterexample.outcome(test, folder, plugin if plugin in names else "", paths, rule)
-    return test, seen
 
 
 def _raw_of(verdict: Verdict) -> int | float | None:
@@ -429,27 +367,6 @@ def _raw_of(verdict: Verdict) -> int | float | None:
     assert verdict.test is not None
     scores = verdict.test["expect"][0].get("raw", {})
     return next(iter(scores.values()), None)
-
-
-def _shown_outcome(seen: ExpectedOutcome, claim: Claim) -> str:
-    """Return what became of the pod or the node, in a few words."""
-    if seen.pre_enqueue is not None:
-        return f"it is held back ({'; '.join(map(str, seen.pre_enqueue.reasons or ()))})"
-    if seen.feasible:
-        scores = [str(score) for score in (seen.raw or {}).values()]
-        if claim.final:
-            scores = [
-                str((of.plugins or {}).get(claim.plugin)) for of in (seen.scores or {}).values()
-            ]
-        return f"it passes with score {scores[0]}" if scores else "it passes"
-    reasons = [str(r) for why in (seen.rejected or {}).values() for r in why.reasons or ()]
-    return f"it is rejected ({'; '.join(reasons)})" if reasons else "the pod is rejected"
-
-
-def _shared(policy: check.CheckedPolicy) -> Iterator[tuple[Any, Any]]:
-    """Yield the variables of a policy, which its rules may read."""
-    for _, variable in policy.variables:
-        yield variable.core, variable.text
 
 
 @cache

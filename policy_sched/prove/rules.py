@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import z3
 
 from policy_sched.language import check, diagnostics, lower
-from policy_sched.language.diagnostics import Text
 from policy_sched.language.ir import ops
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
@@ -45,20 +44,18 @@ _NO_NORMALIZER: Final = (None, "None")
 
 @dataclass(frozen=True, slots=True)
 class RuleTerm:
-    """A rule: whether it is true, and whether it fails instead; ``text`` is as it is written."""
+    """A rule: whether it is true, and whether it fails instead; ``source`` is as it is written."""
 
     name: str
-    text: Text
-    span: tuple[int, int]
+    source: check.Checked
     holds: Term
     fails: Term
     allows: bool = False
     """Whether it lets a node pass where it fails."""
     handled: bool = False
     """Whether the policy says what an error means."""
-    core: ast.Core | None = None
     settled: bool = False
-    """Whether the policy's parameters alone make it true."""
+    """Whether it need not reject anything: parameters alone make it true, or it has no term."""
     reason: Term = ""
     """Why it rejects, a text."""
 
@@ -79,25 +76,29 @@ class RuleTerm:
 class ScoreTerm:
     """A raw score: its number, and whether it fails instead; a double is a `Double`."""
 
-    text: Text
-    span: tuple[int, int]
+    source: check.Checked
     number: Any
     fails: Term
     normalized: bool
     handled: bool
     bounded: bool
     """Whether the compiler has proved that it is within 0..100."""
-    core: ast.Core
     final: Callable[[Scores], tuple[Any, Term]]
     """What normalisation makes of it beside the scores of all nodes, and whether that fails."""
+    normalizer: Any
+    """What equal normalisers have in common."""
     aborts: bool = False
     """Whether the pod has no node where it fails."""
+    name: str = "score"
 
     def settled(self) -> tuple[Any, Term]:
         """Return the number that counts, and whether it fails: 0 without a normalizer."""
         if self.normalized or self.aborts:
             return self.number, self.fails
         return ite(self.fails, 0, self.number), False
+
+
+Rule: TypeAlias = RuleTerm | ScoreTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class PolicyTerms:
     """Sections of which no term is made, in a form that equal ones have in common."""
 
     @property
-    def rules(self) -> tuple[RuleTerm | ScoreTerm, ...]:
+    def rules(self) -> tuple[Rule, ...]:
         """All its rules."""
         steps = (*self.match, *self.gates, *self.before, *self.filter, *self.score_match)
         others = (self.score, self.eligible, self.victim)
@@ -131,8 +132,16 @@ class PolicyTerms:
     @property
     def match_fails(self) -> Term:
         """Whether a matchCondition fails and no other is false."""
-        wrong = disjunction(*(rule.fails for rule in self.match))
-        return conjunction(wrong, negation(disjunction(*(rule.rejects for rule in self.match))))
+        return _one_fails(self.match)
+
+    @property
+    def conditions_fail(self) -> Term:
+        """Whether conditions of the policy or of its score fail, so that no node gets a score."""
+        if self.score is None:
+            return False
+        return disjunction(
+            self.match_fails, conjunction(self.matches, _one_fails(self.score_match))
+        )
 
     def _let(self, rules: Sequence[RuleTerm], *, lenient: bool = False) -> Term:
         """Return whether rules let something pass; ``lenient``: where a matchCondition fails."""
@@ -180,6 +189,12 @@ class PolicyTerms:
         """Whether the node gets a score of the policy."""
         matched = conjunction(*(rule.passes for rule in self.score_match))
         return conjunction(self.reaches(len(self.filter)), matched)
+
+
+def _one_fails(conditions: Sequence[RuleTerm]) -> Term:
+    """Return whether one of some conditions fails and no other is false."""
+    wrong = disjunction(*(rule.fails for rule in conditions))
+    return conjunction(wrong, negation(disjunction(*(rule.rejects for rule in conditions))))
 
 
 class PolicyPrinter:
@@ -274,8 +289,7 @@ class PolicyPrinter:
         among = made.once(
             ("nodeNames", names.text.text), lambda: made.fresh(z3.BoolSort(), "nodeNames")
         )
-        span = (names.core.span.start, names.core.span.end)
-        return (*rules, RuleTerm("preFilter.nodeNames", names.text, span, among, False))
+        return (*rules, RuleTerm("preFilter.nodeNames", names, among, False, settled=True))
 
     def value(self, core: ast.Core) -> tuple[Any, Term]:
         """Return the term of an expression, and whether it fails."""
@@ -289,19 +303,9 @@ class PolicyPrinter:
     ) -> RuleTerm:
         """Return a rule that is a bool."""
         holds, fails = self.value(checked.core)
-        span = checked.core.span
-        return RuleTerm(
-            name,
-            checked.text,
-            (span.start, span.end),
-            holds,
-            fails,
-            on_error == "Allow",
-            bool(on_error),
-            checked.core,
-            holds is True and self._reads_params(checked.core),
-            reason,
-        )
+        settled = holds is True and self._reads_params(checked.core)
+        allows, handled = on_error == "Allow", bool(on_error)
+        return RuleTerm(name, checked, holds, fails, allows, handled, settled, reason)
 
     def _reason(self, rule: diagnostics.Rule[check.Checked]) -> Term:
         """Return why a rule rejects, and whether preemption may help, as one text.
@@ -348,32 +352,28 @@ class PolicyPrinter:
             )
         number = self._printer.term(value.op)
         fails = False if value.err is None else failed(self._printer.term(value.err))
-        span, bounded = checked.core.span, self.low.range(value).within(0, 100)
+        bounded = self.low.range(value).within(0, 100)
         if bounded and is_term(number):
             inside = conjunction(number >= 0, number <= 100)
             self._printer.made.hint(disjunction(fails, inside))
+        op = self.low.node_op(ops.SCORE, rep="f" if value.type == types.DOUBLE else "i", data=None)
+        self.low.globals["score"] = lower.Value(op, None, value.type, value.range)
         return ScoreTerm(
-            checked.text,
-            (span.start, span.end),
+            checked,
             number,
             fails,
             keeps,
             score.on_error is not None,
             bounded,
-            checked.core,
-            partial(self._normalized, normalizer, value, number),
+            partial(self._normalized, normalizer, number),
+            self._form(normalizer or "None"),
             score.on_error == "Abort",
         )
 
-    def _normalized(
-        self, normalizer: Any, raw: lower.Value, number: Any, scores: Scores
-    ) -> tuple[Any, Term]:
+    def _normalized(self, normalizer: Any, number: Any, scores: Scores) -> tuple[Any, Term]:
         """Return what the normaliser makes of a raw score, and whether it fails."""
         if not isinstance(normalizer, check.Checked):
             return scores.normalized(normalizer or "None", number), False
-        doubles = raw.type == types.DOUBLE
-        op = self.low.node_op(ops.SCORE, rep="f" if doubles else "i", data=None)
-        self.low.globals["score"] = lower.Value(op, None, raw.type, raw.range)
         with self._printer.scored(number, scores):
             value = self.low.val(self.low.lower(normalizer.core, {}))
             if value.type == types.DOUBLE:

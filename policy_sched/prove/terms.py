@@ -275,6 +275,11 @@ def equal(a: Any, b: Any) -> Term:
     return a == b
 
 
+def unlike(a: Any, b: Any) -> Term:
+    """Return whether two bools, ints or texts differ."""
+    return negation(equal(a, b))
+
+
 def total(parts: Iterable[Term]) -> Term:
     """Return the sum of ints."""
     found: Term = 0
@@ -609,9 +614,11 @@ def lifted_real(value: Any) -> Term:
     return value if is_term(value) else z3.RealVal(str(Fraction(value)))
 
 
-def as_real(number: Any) -> Any:
-    """Return an int as a real."""
-    return z3.ToReal(number) if is_term(number) else Fraction(number)
+def as_double(number: Any) -> Double:
+    """Return a number as an exact real: a comparison of an int with a double is exact."""
+    if isinstance(number, Double):
+        return number
+    return Double(z3.ToReal(number) if is_term(number) else Fraction(number), True)
 
 
 def reals(a: Any, b: Any) -> tuple[Any, Any]:
@@ -619,6 +626,15 @@ def reals(a: Any, b: Any) -> tuple[Any, Any]:
     if is_term(a) or is_term(b):
         return lifted_real(a), lifted_real(b)
     return Fraction(a), Fraction(b)
+
+
+def unlike_numbers(a: Any, b: Any) -> Term:
+    """Return whether two scores differ, doubles or ints."""
+    if not isinstance(a, Double) and not isinstance(b, Double):
+        return unlike(a, b)
+    left, right = as_double(a), as_double(b)
+    other = unlike(*reals(left.value, right.value))
+    return disjunction(unlike(left.finite, right.finite), conjunction(left.finite, other))
 
 
 def plus(a: Any, b: Any) -> Any:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from policy_sched.cli.main import run
+from policy_sched.prove.prover import Prover, Settings
+
+from .mutants import POLICIES
 
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1
@@ -144,6 +149,36 @@ def test_versions_are_compared_section_by_section(
         assert out.count("refuted: ") + out.count("unknown: ") <= 3, out
     new.write_text(EVERY_SECTION)
     assert run(["prove", "--diff", str(old), str(new)]) == 0
+
+
+SAME = sorted(file.parent.name for file in POLICIES.glob("*/policy.yaml"))
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_policy_is_proven_without_a_question(name: str) -> None:
+    """Equal operations are one term: whatever has no term, nothing differs in any section."""
+    path = str(POLICIES / name / "policy.yaml")
+    for claim in Prover(Settings((path,), 3, 1.0, (path,))).claims:
+        assert (claim.term, claim.caution) == (False, ""), claim.name
+
+
+@pytest.mark.parametrize("section", ["policy", "score"])
+def test_conditions_that_fail_are_compared(
+    section: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a condition of a score fails the attempt ends; where it is false, nothing is scored."""
+    files = [tmp_path / name for name in ("old.yaml", "new.yaml")]
+    rules = ('pod.labels["a"] == "b"', 'pod.labels[?"a"] == optional.of("b")')
+    for file, rule in zip(files, rules, strict=True):
+        score: dict[str, Any] = {"expression": "7"}
+        conditions = {"matchConditions": [rule]}
+        spec = {"score": score | (conditions if section == "score" else {})}
+        spec |= conditions if section == "policy" else {}
+        file.write_text(f"{EVERY_SECTION.partition('spec:')[0]}spec: {json.dumps(spec)}\n")
+    assert run(["prove", "--diff", *map(str, files)]) == 1
+    out = capsys.readouterr().out
+    assert "they fail on one side: yes before, no now" in out
+    assert "2 claims: 1 proven, 1 refuted, 0 unknown" in out
 
 
 def test_other_sections_are_compared_with_their_conditions(
