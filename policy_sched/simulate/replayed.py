@@ -99,7 +99,7 @@ class Played(Protocol):
         """Something of a pod changed, but not where it is."""
 
     def settle(self, uid: str) -> None:
-        """Decide up to a pod, if it is ready."""
+        """Decide up to a pod, if it is ready, or taken from backoff as no other is."""
 
     def terminates(self, uid: str) -> None:
         """A pod that runs is deleted, and ends later."""

@@ -503,10 +503,13 @@ class Timeline:
         return tried or bool(ended)
 
     def settle(self, uid: str) -> None:
-        """Decide up to a pod, if it is ready."""
+        """Decide up to a pod, if it is ready, or taken from backoff as no other is."""
         scheduler = self._scheduler
         queued = scheduler.queue.get(uid)
-        while queued is not None and queued.place is QueueState.ACTIVE:
+        if queued is not None and queued.place is QueueState.BACKOFF:
+            for late in scheduler.run_due():
+                self._decided(late)
+        while queued is not None and queued.place in (QueueState.ACTIVE, QueueState.BACKOFF):
             outcome = scheduler.schedule_one()
             if outcome is None:
                 return

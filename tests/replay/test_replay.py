@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
@@ -47,6 +48,16 @@ def test_any_history_agrees_with_its_own_policies(seed: int) -> None:
     run = replays.replay(given, plans_of())
     assert {uid: life.node for uid, life in run.lives.items()} == {
         uid: life.node for uid, life in given.lives.items() if life.waited
+    }
+
+
+@pytest.mark.parametrize(("nodes", "seed"), [(2, 11), (12, 1)])
+def test_pods_in_backoff_are_decided_in_the_recorded_order(nodes: int, seed: int) -> None:
+    """Also those whose time is over at that instant, and those that go as no other is ready."""
+    given = traffic(recorded(nodes, 60, seed=seed), 60)
+    run = replays.replay(given, plans_of())
+    assert {uid: (life.node, life.bound) for uid, life in run.lives.items()} == {
+        uid: (life.node, life.bound) for uid, life in given.lives.items() if life.waited
     }
 
 
