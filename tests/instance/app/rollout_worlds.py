@@ -32,19 +32,30 @@ spec:
   profiles: [default-scheduler]
   filter: [{expression: "%s", message: elsewhere}]
 """
-ROLLOUT_TEXT = """\
+
+
+def rollout_text(decisions: int, audit: int, canary: int, *rules: str) -> str:
+    """Return a Rollout of an audit and two canaries of so many seconds, which rules abort."""
+    return f"""\
 apiVersion: policysched.dev/v1alpha1
 kind: Rollout
-metadata: {name: careful}
+metadata: {{name: careful}}
 spec:
   steps:
-  - audit: {decisions: 3, for: 20s}
-  - canary: {percent: 30, by: Pod, for: 40s}
-  - canary: {percent: 60, by: Pod, for: 40s}
-  abortWhen:
-  - {expression: candidate.errors > 0, message: a rule fails}
-  - {expression: candidate.unschedulable > stable.unschedulable + 0.5, message: no node}
+  - audit: {{decisions: {decisions}, for: {audit}s}}
+  - canary: {{percent: 30, by: Pod, for: {canary}s}}
+  - canary: {{percent: 60, by: Pod, for: {canary}s}}
+  abortWhen: [{", ".join(rules)}]
 """
+
+
+ROLLOUT_TEXT = rollout_text(
+    3,
+    20,
+    40,
+    "{expression: candidate.errors > 0, message: a rule fails}",
+    "{expression: candidate.unschedulable > stable.unschedulable + 0.5, message: no node}",
+)
 
 
 class World:

@@ -20,20 +20,11 @@ from policy_sched.instance.app import EmbeddedInstance
 from policy_sched.rollout import Phase
 from policy_sched.scheduler import Attempt, Decision
 from tests.examples import scaled
-from tests.instance.app.rollout_worlds import ObjectProcess, ObjectWorld, World
+from tests.instance.app.rollout_worlds import ObjectProcess, ObjectWorld, World, rollout_text
 
 RULES = ("true", "node.name == 'a'", "node.name != 'c'", "false")
-STEPS = """\
-apiVersion: policysched.dev/v1alpha1
-kind: Rollout
-metadata: {name: careful}
-spec:
-  steps:
-  - audit: {decisions: 2, for: 3s}
-  - canary: {percent: 30, by: Pod, for: 3s}
-  - canary: {percent: 60, by: Pod, for: 3s}
-  abortWhen: [{expression: candidate.unschedulable > 0.9, message: no node, decisions: 4}]
-"""
+ABORTS = "{expression: candidate.unschedulable > 0.9, message: no node, decisions: 4}"
+STEPS = rollout_text(2, 3, 3, ABORTS)
 WRONG = STEPS.replace("candidate.unschedulable", "candidate.unscheduled")
 
 
@@ -231,11 +222,20 @@ class RollingFiles(Rolling):
         assert store.staged is None
 
 
+class Unkept(ObjectWorld):
+    """A world in which nothing outlives an object but the status of others."""
+
+    def place(self) -> None:
+        """Make the cluster, and no file for a state."""
+        super().place()
+        self.state = None
+
+
 class RollingObjects(Rolling):
     """Over objects: requests are annotations, and the record is the status of the Rollout."""
 
     world: ObjectWorld
-    make = ObjectWorld
+    make = Unkept
 
     @rule(seconds=st.integers(1, 6), pods=st.integers(0, 2))
     def go_on(self, seconds: int, pods: int) -> None:
