@@ -17,6 +17,7 @@ from policy_sched.instance.app import EmbeddedInstance, Sources
 from policy_sched.instance.app.audit import Audits, Share
 from policy_sched.instance.http.status_pages import audits
 from policy_sched.instance.observability import DecisionLog, PolicyMetrics
+from policy_sched.language.values import remaining
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.scheduler import Attempt, Bind, Decision, Preempt, Profile, Reject
@@ -343,6 +344,36 @@ def test_pods_with_devices_are_skipped_and_named(tmp_path: Path) -> None:
     for told in own.scheduler.observers.decided:
         told(attempt, Reject(Status(Code.UNSCHEDULABLE), ""), 0.0)
     assert own.families.audit_skipped_total.values["default-scheduler", "Nowhere", "devices"] == 1
+
+
+COSTLY = "pod.labels.all(a, pod.labels.all(b, pod.labels.all(c, a + b + c != node.name)))"
+
+
+@pytest.mark.parametrize(
+    ("labels", "brief", "result", "why"),
+    [
+        (10, True, "tie", ""),
+        (60, True, "skipped", "long"),
+        (60, False, "tie", ""),
+    ],
+)
+def test_what_an_audit_takes_is_bounded(
+    tmp_path: Path, labels: int, brief: bool, result: str, why: str
+) -> None:
+    """In the event loop, where leases and probes wait, by the steps of a brief attempt."""
+    section = f'filter: [{{expression: "{COSTLY}", message: never}}]'
+    own = Audited(config(tmp_path, "Costly"), [policy(tmp_path, "Costly", section)])
+    own.share = 1.0
+    named, before = {f"l{i}": "" for i in range(labels)}, (remaining().most, False)
+    own.scheduler.add_pod(PodInfo.of(make_pod("p", cpu="1", labels=named)))
+    attempt = own.scheduler.pop()
+    assert attempt is not None
+    attempt.brief = brief
+    assert isinstance(own.scheduler.choose(attempt), Bind), "the pod itself takes nothing"
+    assert own.results("Costly") == {result: 1}
+    reasons = own.families.audit_skipped_total.values
+    assert reasons["default-scheduler", "Costly", "long"] == (why == "long")
+    assert (remaining().most, remaining().exceeded) == before, "the next decision has all steps"
 
 
 PROFILE_OF_HISTORIES = """\
