@@ -191,12 +191,8 @@ def _rule(rule: AbortRule, counts: Observed) -> RuleReport:
 
 
 def _figures(rule: RuleReport) -> str:
-    shown = [f"{name} {_named(name, number)}" for name, number in rule.figures.items()]
+    shown = [f"{name} {measure_text(name, number)}" for name, number in rule.figures.items()]
     return ", ".join([*shown, *([rule.note] if rule.note else [])])
-
-
-def _named(name: str, number: float) -> str:
-    return measure_text(name.partition(".")[2], number)
 
 
 def step_text(step: Step) -> str:
@@ -205,7 +201,8 @@ def step_text(step: Step) -> str:
 
 
 def measure_text(name: str, number: float) -> str:
-    """Return the value of a measure as people read it."""
+    """Return the value of a measure as people read it; the name may begin with the side."""
+    name = name.rpartition(".")[2]
     if name in _DECISIONS:
         return f"{number:,.0f}"
     if name in OF_CANARIES:

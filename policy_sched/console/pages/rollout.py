@@ -117,10 +117,7 @@ def _steps(report: RolloutReport) -> Table:
 def _rules(rules: Sequence[RuleReport]) -> Table:
     rows: list[Sequence[Value]] = []
     for rule in rules:
-        figures = [
-            f"{name} {measure_text(name.partition('.')[2], number)}"
-            for name, number in rule.figures.items()
-        ]
+        figures = [f"{name} {measure_text(name, number)}" for name, number in rule.figures.items()]
         verdict = Badge(rule.verdict, _TONES[rule.verdict])
         note = f"{rule.verdict}: {rule.note}" if rule.note else ""
         rows.append(

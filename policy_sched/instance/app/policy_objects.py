@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,7 @@ from policy_sched.framework import tally
 from policy_sched.instance.app import policy_status
 from policy_sched.instance.observability import Metrics
 from policy_sched.model import ApiObject, ObjectMeta
-from policy_sched.profiles.load import Place, PolicyObject, paths_of
+from policy_sched.profiles.load import Place, PolicyObject, paths_of, problem_of
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, ReloadResult
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Scheduler
 
@@ -203,6 +204,10 @@ class PolicyObjects:
         That is the hash of the set in force, its texts as far as they are known, and whether the
         candidate was aborted.
         """
+        # imported here: for rollouts alone
+        from policy_sched.instance.app.rollout_storage import unpacked  # noqa: PLC0415
+        from policy_sched.rollout import StateError  # noqa: PLC0415
+
         digest, texts, aborted = "", dict(candidate.sources), True
         for record in self.records() or ():
             shown = record.status if isinstance(record.status, dict) else {}
@@ -211,7 +216,8 @@ class PolicyObjects:
             file, digest = policy_object(record).file, shown.get("hash", "")
             texts.pop(file, None)
             if shown.get("stable"):
-                texts[file] = policy_status.unkept(shown["stable"])
+                with suppress(StateError):  # then the set is not the one that it was
+                    texts[file] = unpacked(shown["stable"], "status.stable")
             reasons = {one.get("type"): one.get("reason") for one in shown.get("conditions", ())}
             aborted = aborted and reasons.get(policy_status.IN_FORCE) == policy_status.ABORTED
         return (digest, texts, aborted) if digest else None
@@ -302,7 +308,7 @@ class PolicyObjects:
         noted = [p for some in self._noted.values() for p in some if given and p.file == given.file]
         if given is not None and noted:
             paths = paths_of((given,), noted)
-            shown_too = [dict(policy_status.problem_of(problem, paths)) for problem in noted]
+            shown_too = msgspec.to_builtins([problem_of(problem, paths) for problem in noted])
             status["problems"] = [*status["problems"], *shown_too][: policy_status.MOST_PROBLEMS]
         same = isinstance(shown, dict) and all(shown.get(key) == status[key] for key in status)
         return None if same else status

@@ -8,7 +8,6 @@ nothing anew.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,14 +15,12 @@ import msgspec
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.load import Place, PolicyObject
+from policy_sched.profiles.load import ObjectProblem, Place, PolicyObject, cut, problem_of
 from policy_sched.profiles.models import DUPLICATE
 from policy_sched.profiles.reload import Reload, ReloadResult
 
 MOST_PROBLEMS: Final = 20
 """Problems that a status shows."""
-LONGEST: Final = 4096
-"""Characters of a message."""
 ACCEPTED: Final = "Accepted"
 IN_FORCE: Final = "InForce"
 COUNTS: Final = ("podsMatched", "nodesRejected", "errors")
@@ -53,7 +50,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     accepted: Statement
     in_force: Statement
-    problems: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[ObjectProblem, ...] = ()
     profiles: tuple[str, ...] = ()
     hash: str = ""
     generation: int = 0
@@ -116,17 +113,6 @@ def _kept(given: PolicyObject | None) -> str:
     return text if len(text) <= MOST_IN_STATUS else ""
 
 
-def unkept(text: str) -> str:
-    """Return what a status keeps; nothing of what is not ours."""
-    # imported here: for rollouts alone
-    from policy_sched.instance.app.rollout_storage import unpacked  # noqa: PLC0415
-
-    try:
-        return unpacked(text)
-    except (ValueError, zlib.error):
-        return ""
-
-
 def _is_error(problem: Diagnostic) -> bool:
     return problem.severity is Severity.ERROR
 
@@ -170,7 +156,7 @@ def _in_force(
     if old is not None and profiles and old != given:
         why = accepted.message if accepted.status != "True" else _joined(others)
         said = f"an older version of the policy is in force {named}"
-        return Statement("False", "OlderInForce", _cut(f"{said}: {why}" if why else said))
+        return Statement("False", "OlderInForce", cut(f"{said}: {why}" if why else said))
     if old is not None and profiles:
         if not enforced:
             return Statement("True", "Audited", f"audited, and decides nothing, {named}")
@@ -179,10 +165,10 @@ def _in_force(
         return Statement("False", "NotAccepted", "the policy is not accepted")
     if others:
         text = "the set with it was refused, and the one before stays"
-        return Statement("False", "SetRefused", _cut(f"{text}: {_joined(others)}"))
+        return Statement("False", "SetRefused", cut(f"{text}: {_joined(others)}"))
     text = "no configuration names it"
     text += f": {warned}" if warned else ", and it names no profile"
-    return Statement("False", "NotEnabled", _cut(text))
+    return Statement("False", "NotEnabled", cut(text))
 
 
 def _rolled_out(name: str, rollout: Candidate) -> Statement:
@@ -197,33 +183,13 @@ def _rolled_out(name: str, rollout: Candidate) -> Statement:
 
 
 def _joined(problems: Iterable[Diagnostic]) -> str:
-    return _cut("; ".join(f"{p.file}:{p.line}:{p.column}: {p.message}" for p in problems))
+    return cut("; ".join(f"{p.file}:{p.line}:{p.column}: {p.message}" for p in problems))
 
 
 def in_words(problems: Iterable[Diagnostic], paths: Mapping[Place, str]) -> str:
     """Return the problems of an object, each with its field and line."""
-    return _cut("; ".join(f"{_path(p, paths)}, line {p.line}: {p.message}" for p in problems))
-
-
-def _path(problem: Diagnostic, paths: Mapping[Place, str]) -> str:
-    return paths.get((problem.file, problem.line, problem.column), "") or "the object"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-
-
-def problem_of(problem: Diagnostic, paths: Mapping[Place, str]) -> Mapping[str, Any]:
-    """Return a problem as a status shows it."""
-    return {
-        "code": problem.code,
-        "severity": problem.severity.value,
-        "path": paths.get((problem.file, problem.line, problem.column), ""),
-        "line": problem.line,
-        "column": problem.column,
-        "message": _cut(problem.message),
-        "hint": _cut(problem.hint),
-    }
+    told = (problem_of(problem, paths) for problem in problems)
+    return cut("; ".join(f"{problem.place}: {problem.message}" for problem in told))
 
 
 def status_of(
@@ -234,7 +200,7 @@ def status_of(
     return {
         "observedGeneration": judgement.generation,
         "conditions": [condition(*one, shown, judgement.generation, now) for one in given],
-        "problems": [dict(problem) for problem in judgement.problems],
+        "problems": msgspec.to_builtins(judgement.problems),
         "profiles": list(judgement.profiles),
         "hash": judgement.hash,
         "candidate": judgement.candidate,

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
-import zlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from policy_sched import rollout
 from policy_sched.client.apimachinery import ApiError, is_gone, timestamp
@@ -27,9 +28,8 @@ from policy_sched.instance.app.policy_status import (
     Statement,
     condition,
     in_words,
-    problem_of,
 )
-from policy_sched.profiles.load import PolicyObject, paths_of
+from policy_sched.profiles.load import PolicyObject, paths_of, problem_of
 from policy_sched.profiles.models import DUPLICATE
 from policy_sched.profiles.reload import MOST_ROLLOUTS, RolloutText, checked_rollout
 
@@ -80,11 +80,12 @@ class StatusStorage(rollout_storage.RolloutStorage):
         state, policies = _record_of(self._own)
         if state is None and not policies:
             return None
+        text = rollout_storage.unpacked(policies, "status.policies") if policies else "{}"
         try:
-            sources = json.loads(rollout_storage.unpacked(policies)) if policies else {}
-            return rollout_storage.Record(rollout.read_state(state) if state else None, sources)
-        except (ValueError, zlib.error, AttributeError) as error:
+            sources = msgspec.json.decode(text, type=dict[str, str])
+        except msgspec.DecodeError as error:
             raise rollout.StateError(f"status.policies: {error}") from None
+        return rollout_storage.Record(rollout.read_state(state) if state else None, sources)
 
     def write(self, record: rollout_storage.Record, done: rollout_storage.Done) -> None:
         """Have the record written soon."""
@@ -253,18 +254,18 @@ def _judgement(
     """Return whether an object is accepted, and its problems."""
     checked, problems = checked_rollout(given)
     paths = paths_of((given,), problems)
-    shown = [dict(problem_of(problem, paths)) for problem in problems[:MOST_PROBLEMS]]
+    shown = [problem_of(problem, paths) for problem in problems[:MOST_PROBLEMS]]
     if checked is None:
         first = next(problem for problem in problems if problem.severity is Severity.ERROR)
         stated = Statement("False", first.code, in_words(problems, paths))
     elif drives is not None and drives.path != given.file:
         text = f"there is a Rollout in {drives.path} already; that one counts"
         twice = Diagnostic(given.file, 1, 1, DUPLICATE, text, "delete one of them")
-        shown.append(dict(problem_of(twice, paths)))
+        shown.append(problem_of(twice, paths))
         stated = Statement("False", DUPLICATE, text)
     else:
         stated = Statement("True", ACCEPTED, "changes of policies come in force by it")
-    return stated, shown
+    return stated, msgspec.to_builtins(shown)
 
 
 def _with_judgement(

@@ -163,13 +163,8 @@ class LeaseStorage(RolloutStorage):
     def read(self) -> Record | None:
         """Return the record. Raises StateError."""
         held = self._lease.annotation(ANNOTATION)
-        if not held:
-            return None
-        try:
-            text = unpacked(held)
-        except (ValueError, zlib.error) as error:
-            raise StateError(f"annotation {ANNOTATION} of the lease: {error}") from None
-        return read_record(text)
+        where = f"annotation {ANNOTATION} of the lease"
+        return read_record(unpacked(held, where)) if held else None
 
     def write(self, record: Record, done: Done) -> None:
         """Write the record with the next renewal of the lease."""
@@ -181,7 +176,10 @@ def packed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def unpacked(held: str) -> str:
-    """Return what was packed. Raises ValueError or zlib.error."""
+def unpacked(held: str, where: str) -> str:
+    """Return what was packed. Raises StateError."""
     unpacking = zlib.decompressobj()
-    return unpacking.decompress(base64.b64decode(held, validate=True), MOST).decode()
+    try:
+        return unpacking.decompress(base64.b64decode(held, validate=True), MOST).decode()
+    except (ValueError, zlib.error) as error:
+        raise StateError(f"{where}: {error}") from None

@@ -21,7 +21,7 @@ from aiohttp import StreamReader
 
 from policy_sched.errors import PolicySchedError, Severity
 from policy_sched.profiles import reload
-from policy_sched.profiles.load import PolicyObject
+from policy_sched.profiles.load import ObjectProblem, PolicyObject
 from policy_sched.profiles.models import POLICY_API_VERSION
 
 MOST_BYTES: Final = 4 << 20
@@ -63,7 +63,7 @@ class BusyReviews(PolicySchedError):  # noqa: N818 - a response, not a failure
     """Too many reviews are waiting."""
 
 
-class _JudgingProcess(reload.LimitedProcess[PolicyObject, Sequence[reload.ObjectProblem]]):
+class _JudgingProcess(reload.LimitedProcess[PolicyObject, Sequence[ObjectProblem]]):
     name = "the check"
 
 
@@ -150,7 +150,7 @@ class AdmissionReviews:
             answer |= _denied(f"{given.kind} {given.name} is not valid:\n{lines}")
         return answer
 
-    def _ask(self, given: PolicyObject) -> Sequence[reload.ObjectProblem]:
+    def _ask(self, given: PolicyObject) -> Sequence[ObjectProblem]:
         self._process.begin(given)
         return self._process.result()
 

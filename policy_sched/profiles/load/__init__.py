@@ -64,9 +64,12 @@ from policy_sched.profiles.load.policies import (
 from policy_sched.profiles.load.policy_object import (
     MOST_OBJECTS as MOST_OBJECTS,
     OBJECTS as OBJECTS,
+    ObjectProblem as ObjectProblem,
     Place as Place,
     PolicyObject as PolicyObject,
+    cut as cut,
     paths_of as paths_of,
+    problem_of as problem_of,
     read_object as read_object,
     read_objects as read_objects,
 )

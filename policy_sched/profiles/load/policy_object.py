@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from policy_sched.errors import Diagnostic
+from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles import models
 from policy_sched.profiles.load.document import DocumentPosition, parse
 from policy_sched.profiles.load.policies import (
@@ -30,6 +30,8 @@ MOST_OBJECTS: Final = 2000
 """Policies that are objects, at most: each takes a few milliseconds to check."""
 MOST_BYTES: Final = 16 << 20
 """Bytes of all of them as JSON."""
+LONGEST: Final = 4096
+"""Characters of a message in a status."""
 _GROUP: Final = models.GROUP.rstrip("/")
 OBJECTS: Final = f"policies.{_GROUP}"
 """What messages call all of them."""
@@ -188,3 +190,38 @@ def paths_of(objects: Iterable[PolicyObject], problems: Iterable[Diagnostic]) ->
             path = marked.path_at(problem.line, problem.column)
             paths[problem.file, problem.line, problem.column] = models.path_text(path)
     return paths
+
+
+class ObjectProblem(msgspec.Struct, frozen=True):
+    """A problem of an object as a status shows it, with the field that it is about."""
+
+    code: str
+    severity: Severity
+    path: str
+    line: int
+    column: int
+    message: str
+    hint: str
+
+    @property
+    def place(self) -> str:
+        """The field and the line."""
+        return f"{self.path or 'the object'}, line {self.line}"
+
+    @property
+    def text(self) -> str:
+        """The problem on one line."""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.place}: {self.code}: {self.message}{hint}"
+
+
+def problem_of(problem: Diagnostic, paths: Mapping[Place, str]) -> ObjectProblem:
+    """Return a problem with its field."""
+    path = paths.get((problem.file, problem.line, problem.column), "")
+    told = cut(problem.message), cut(problem.hint)
+    return ObjectProblem(problem.code, problem.severity, path, problem.line, problem.column, *told)
+
+
+def cut(text: str) -> str:
+    """Return a text as a status shows it."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -14,7 +14,6 @@ from policy_sched.profiles.reload.inputs import (
     Compilation as Compilation,
     CompiledFiles as CompiledFiles,
     Config as Config,
-    ObjectProblem as ObjectProblem,
     PolicyFiles as PolicyFiles,
     RolloutText as RolloutText,
     alone as alone,

@@ -422,24 +422,7 @@ def alone(given: load.PolicyObject, max_cost_limit: int = MAX_ANNOTATED_COST) ->
     return PolicyFiles(config, (), max_cost_limit, objects=(given,))
 
 
-class ObjectProblem(msgspec.Struct, frozen=True):
-    """A problem of an object, with the field that it is about."""
-
-    severity: Severity
-    code: str
-    path: str
-    line: int
-    message: str
-    hint: str
-
-    @property
-    def text(self) -> str:
-        """The problem on one line."""
-        hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.path or 'the object'}, line {self.line}: {self.code}: {self.message}{hint}"
-
-
-def judged_alone(given: load.PolicyObject, max_cost_limit: int) -> tuple[ObjectProblem, ...]:
+def judged_alone(given: load.PolicyObject, max_cost_limit: int) -> tuple[load.ObjectProblem, ...]:
     """Return every problem of an object, whatever else there is; of a sound policy, its lints."""
     if given.kind == models.POLICY_KIND:
         compilation = alone(given, max_cost_limit).compile()
@@ -452,17 +435,7 @@ def judged_alone(given: load.PolicyObject, max_cost_limit: int) -> tuple[ObjectP
     else:
         told = list(load.read_object(given).problems)
     paths = load.paths_of((given,), told)
-    return tuple(
-        ObjectProblem(
-            problem.severity,
-            problem.code,
-            paths.get((problem.file, problem.line, problem.column), ""),
-            problem.line,
-            problem.message,
-            problem.hint,
-        )
-        for problem in bounded(dict.fromkeys(told))
-    )
+    return tuple(load.problem_of(problem, paths) for problem in bounded(dict.fromkeys(told)))
 
 
 def warmed() -> None:

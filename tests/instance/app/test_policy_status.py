@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from policy_sched.instance.app.policy_status import (
-    LONGEST,
     MOST_PROBLEMS,
     Judgement,
     counts_of,
@@ -15,6 +14,7 @@ from policy_sched.instance.app.policy_status import (
     status_of,
 )
 from policy_sched.profiles.load import PolicyObject
+from policy_sched.profiles.load.policy_object import LONGEST
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore
 from tests.profiles.load.test_policy_object import policy_object
@@ -69,7 +69,7 @@ def test_a_broken_policy_has_its_problems_and_the_others_say_what_keeps_them_out
     text = "spec.filter[0].expression, line 14: Node has no field 'nmae'; did you mean 'name'?"
     assert said["bad"].accepted.message == text
     (problem,) = said["bad"].problems
-    assert (problem["path"], problem["line"]) == ("spec.filter[0].expression", 14)
+    assert (problem.path, problem.line) == ("spec.filter[0].expression", 14)
     assert words(said["new"]) == ("True", "Accepted", "False", "SetRefused")
     assert "policy.policysched.dev/bad:14" in said["new"].in_force.message
     assert words(said["old"]) == ("True", "Accepted", "True", "InForce")

@@ -16,11 +16,12 @@ import aiohttp
 import pytest
 
 from policy_sched.instance.http import admission_reviews
-from policy_sched.instance.http.admission_reviews import AdmissionReviews, ProcessLimits
+from policy_sched.instance.http.admission_reviews import AdmissionReviews
 from policy_sched.instance.http.endpoints import Endpoints, Offered
 from policy_sched.instance.http.listener import Listener
 from policy_sched.instance.http.status_pages import Explaining
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
+from policy_sched.profiles.reload import ProcessLimits
 from tests.instance.app.test_policy_objects import policy
 from tests.instance.http.test_endpoints import Served
 from tests.profiles.reload.test_objects import FILTER, WRONG
