@@ -126,30 +126,49 @@ def tree(path: Path) -> ast.Module:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the tests read of a file; ``mocks``: imports of `unittest.mock`."""
+    """What the tests read of a file.
+
+    ``needed``: imports while it is imported itself; ``written``: lines that write files; ``mocks``:
+    imports of `unittest.mock`.
+    """
 
     docstring: str
     imports: tuple[Import, ...]
+    needed: frozenset[tuple[str, ...]]
+    written: tuple[int, ...]
     classes: tuple[str, ...]
     functions: tuple[tuple[str, int], ...]
     silent: tuple[str, ...]
     mocks: tuple[str, ...]
 
 
-@cache
 def facts(path: Path, root: Path = PACKAGE) -> Facts:
-    """Read a file of the package in ``root``, or one of the tests, once."""
+    """Return what a file has, of the package in ``root`` or of the tests."""
+    return read_once(path, root)
+
+
+@cache
+def read_once(path: Path, root: Path) -> Facts:
+    """Read a file: a cache takes an argument that is left out for another one."""
     module = tree(path)
     nodes = list(ast.walk(module))
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    imported = [n for n in nodes if isinstance(n, ast.Import | ast.ImportFrom)]
+    imported = [
+        f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
+    ours = nodes if path.is_relative_to(root) else []
     return Facts(
         ast.get_docstring(module) or "",
-        () if path.is_relative_to(ROOT / "tests") else tuple(imports(root, nodes)),
+        tuple(imports(root, ours)),
+        frozenset(one.module for one in imports(root, at_once(module) if ours else [])),
+        tuple(writes(ours)),
         tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
         tuple((node.name, length(node)) for node in functions),
         tuple(n.name for n in functions if is_test(n) and not ast.get_docstring(n)),
-        tuple(text for text in map(ast.unparse, imported) if "unittest.mock" in text),
+        tuple(name for name in imported if name.startswith("unittest.mock")),
     )
 
 
@@ -292,15 +311,19 @@ def test_imports_point_down_and_enter_packages_by_their_surface(folder: Path) ->
     assert not wrong, "\n".join(wrong)
 
 
-def siblings(path: Path) -> set[str]:
-    """Return the modules of a file's own package that it imports when it is imported itself."""
-    nodes: list[ast.AST] = [tree(path)]
-    for node in nodes:  # functions run later
+def at_once(module: ast.Module) -> list[ast.AST]:
+    """Return the nodes that run when a module is imported: functions run later."""
+    nodes: list[ast.AST] = [module]
+    for node in nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             nodes.extend(ast.iter_child_nodes(node))
-    read = {one.module for one in imports(PACKAGE, nodes)}
+    return nodes
+
+
+def siblings(path: Path) -> set[str]:
+    """Return the modules of a file's own package that it imports when it is imported itself."""
     package = path.relative_to(PACKAGE).parent.parts
-    return {stem for *parents, stem in read if tuple(parents) == package}
+    return {stem for *parents, stem in facts(path).needed if tuple(parents) == package}
 
 
 @pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
@@ -375,12 +398,11 @@ def test_each_kind_of_violation_is_reported(
     assert [complaint in one for one in found] == [True] * bool(complaint)
 
 
-def writes(path: Path) -> list[int]:
-    """Return the lines of a file that open another for writing, or give one a name."""
-    found = []
-    for node in ast.walk(tree(path)):
+def writes(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """Yield the lines that open a file for writing, or give one a name."""
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in _FLAGS:
-            found.append(node.lineno)
+            yield node.lineno
         if not isinstance(node, ast.Call):
             continue
         called = node.func
@@ -393,13 +415,12 @@ def writes(path: Path) -> list[int]:
             re.fullmatch("[rwaxbt+]{0,3}[wax+][bt+]*", m) for m in modes
         )
         if opened or (name in _WRITING and (of_files or name.endswith("_to") or name == "touch")):
-            found.append(node.lineno)
-    return found
+            yield node.lineno
 
 
 def test_files_of_the_user_are_written_in_one_place() -> None:
     """`fmt` and `init` wrote through links of a repository, into any file of the user."""
-    found = {str(path.relative_to(PACKAGE)) for path in SOURCES if writes(path)}
+    found = {str(path.relative_to(PACKAGE)) for path in SOURCES if facts(path).written}
     assert found == set(WRITERS)
 
 
@@ -415,7 +436,7 @@ def test_files_of_the_user_are_written_in_one_place() -> None:
 def test_code_that_writes_files_is_noticed(tmp_path: Path, text: str, writing: bool) -> None:
     """The test of the test."""
     (tmp_path / "a.py").write_text(text, encoding="utf-8")
-    assert bool(writes(tmp_path / "a.py")) is writing
+    assert bool(facts(tmp_path / "a.py", tmp_path).written) is writing
 
 
 @pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
