@@ -12,9 +12,8 @@ import pytest
 import yaml
 
 from policy_sched.cli.main import run
-from policy_sched.instance.http.endpoints import Endpoints, Offered
+from policy_sched.instance.http.endpoints import Endpoints
 from policy_sched.instance.http.listener import Listener
-from policy_sched.instance.http.status_pages import Explaining
 from policy_sched.profiles.models.schema import definitions
 from policy_sched.rollout import advance, plan_of_object, reconcile, rollout_report, status_of
 from tests.embedded.apiserver.world import World, serving
@@ -113,15 +112,7 @@ def test_a_rollout_of_a_scheduler_here(tmp_path: Path, capsys: pytest.CaptureFix
 
     async def scenario() -> None:
         instance = served.instance
-        offered = Offered(
-            instance,
-            served.reload,
-            Explaining(instance),
-            instance.checks(),
-            lambda: instance.reloader.store.current.settings,
-            open_paths=("/*",),
-        )
-        handle = Endpoints(offered, served.door).handle
+        handle = Endpoints(served.offered(open_paths=("/*",)), served.door).handle
         async with Listener(handle, ("127.0.0.1", 0), None) as listener:
 
             async def verb(*arguments: str) -> tuple[int, str, str]:

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from policy_sched.instance.http.delegated_auth import AlwaysAllow
-from policy_sched.instance.http.endpoints import Endpoints, Offered
+from policy_sched.instance.http.endpoints import Endpoints
 from policy_sched.instance.http.listener import Listener
-from policy_sched.instance.http.status_pages import Explaining
 from tests.embedded.apiserver.world import PODS, serving
 from tests.instance.http.test_endpoints import Served
 
@@ -63,13 +62,7 @@ PATCHES = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", 
 @asynccontextmanager
 async def servers(folder: Path) -> AsyncIterator[tuple[int, int]]:
     """Serve a cluster's API, and the endpoints of a scheduler; yield their ports."""
-    served = Served(folder)
-    explaining = Explaining(served.instance)
-    settings = served.instance.reloader.store.current.settings
-    offered = Offered(
-        served.instance, served.reload, explaining, served.instance.checks(), lambda: settings
-    )
-    endpoints = Endpoints(offered, AlwaysAllow())
+    endpoints = Endpoints(Served(folder).offered(), AlwaysAllow())
     async with (
         serving() as world,
         Listener(endpoints.handle, ("127.0.0.1", 0), None) as listener,

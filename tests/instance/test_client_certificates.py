@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from policy_sched.errors import ClusterError
-from policy_sched.instance.http.endpoints import Endpoints, Offered
+from policy_sched.instance.http.endpoints import Endpoints
 from policy_sched.instance.http.listener import Listener, self_signed, server_context
-from policy_sched.instance.http.status_pages import Explaining
 from tests.instance.http.test_endpoints import EVERYTHING, Served, run_scenario
 
 
@@ -61,18 +60,12 @@ def test_a_client_certificate_authenticates_the_caller(served: Served, tmp_path:
 
     async def scenario() -> None:
         context = server_context(certificate, key, str(pem))
-        offered = Offered(
-            served.instance,
-            served.reload,
-            Explaining(served.instance),
-            served.instance.checks(),
-            lambda: served.instance.reloader.store.current.settings,
-        )
+        handle = Endpoints(served.offered(), served.door).handle
         with_certificate = ssl.create_default_context(cadata=certificate.decode())
         with_certificate.load_cert_chain(pem)
         without = ssl.create_default_context(cadata=certificate.decode())
         async with (
-            Listener(Endpoints(offered, served.door).handle, ("127.0.0.1", 0), context) as listener,
+            Listener(handle, ("127.0.0.1", 0), context) as listener,
             aiohttp.ClientSession() as client,
         ):
             async with client.get(f"{listener.url}/metrics", ssl=with_certificate) as answer:

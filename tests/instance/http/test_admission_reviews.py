@@ -17,9 +17,8 @@ import pytest
 
 from policy_sched.instance.http import admission_reviews
 from policy_sched.instance.http.admission_reviews import AdmissionReviews
-from policy_sched.instance.http.endpoints import Endpoints, Offered
+from policy_sched.instance.http.endpoints import Endpoints
 from policy_sched.instance.http.listener import Listener
-from policy_sched.instance.http.status_pages import Explaining
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.reload import ProcessLimits
 from tests.instance.app.test_policy_objects import policy
@@ -48,15 +47,7 @@ def reviews() -> Iterator[AdmissionReviews]:
 async def asking(folder: Path, reviews: AdmissionReviews) -> AsyncIterator[Ask]:
     """Serve; yield a function that posts a body and returns status code and answer."""
     served = Served(folder)
-    offered = Offered(
-        served.instance,
-        served.reload,
-        Explaining(served.instance),
-        served.instance.checks(),
-        lambda: served.instance.reloader.store.current.settings,
-        reviews=reviews,
-    )
-    endpoints = Endpoints(offered, served.door)
+    endpoints = Endpoints(served.offered(reviews=reviews), served.door)
     async with (
         Listener(endpoints.handle, ("127.0.0.1", 0), None) as listener,
         aiohttp.ClientSession() as client,

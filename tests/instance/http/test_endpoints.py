@@ -88,18 +88,22 @@ class Served:
         """Reload as `Running` does."""
         return self.instance.reload(self.instance.reloader.store.prepare(), "http")
 
-    @asynccontextmanager
-    async def session(self, door: Any = None) -> AsyncIterator[Callable[..., Awaitable[Plain]]]:
-        """Serve; yield a function that sends a request and returns status, body and headers."""
-        offered = Offered(
+    def offered(self, **options: Any) -> Offered:
+        """Return what the endpoints show of the instance."""
+        return Offered(
             self.instance,
             self.reload,
             Explaining(self.instance),
             self.instance.checks(),
             lambda: self.instance.reloader.store.current.settings,
-            open_paths=self.open_paths,
-            flags={"secure-port": "10259", "bind-address": "::"},
+            **options,
         )
+
+    @asynccontextmanager
+    async def session(self, door: Any = None) -> AsyncIterator[Callable[..., Awaitable[Plain]]]:
+        """Serve; yield a function that sends a request and returns status, body and headers."""
+        flags = {"secure-port": "10259", "bind-address": "::"}
+        offered = self.offered(open_paths=self.open_paths, flags=flags)
         endpoints = Endpoints(offered, door or self.door)
         async with (
             Listener(endpoints.handle, ("127.0.0.1", 0), None) as listener,
