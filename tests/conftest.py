@@ -4,7 +4,7 @@ The profile ``steady`` takes the first 30 of 100 examples, always the same ones.
 ``--hypothesis-profile=others`` takes all of them, each time other ones; ``--hypothesis-seed`` says
 which, and ``--hypothesis-profile=deep`` takes 30 times as many. With ``mutants`` the first example
 that fails ends a property: no smaller one is looked for. Bytecode is kept, whatever the environment
-says.
+says. With ``-n auto`` there is one process of tests more than there are processors.
 """
 
 from __future__ import annotations
@@ -55,6 +55,14 @@ def pytest_collection() -> Generator[None, object, object]:
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
     return result
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return one more than the processors: what waits for a server or a clock leaves one idle."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ or not hasattr(os, "sched_getaffinity"):
+        return None  # pytest-xdist decides
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_unconfigure() -> None:
