@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from mkdocs.config import load_config
+from mkdocs.structure.files import Files
 
 from tests.shown import ROOT
 from tests.web.browser import Tab, chromium
@@ -21,21 +24,17 @@ from tests.web.browser import Tab, chromium
 CONFIGURATION = ROOT / ".github/site/mkdocs.yml"
 
 
-def built(directory: Path, repository: str = "") -> Path:
-    """Build the site; broken links and pages outside the navigation end it."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a site that knows no repository; broken links and pages in no navigation end it."""
+    directory = tmp_path_factory.mktemp("site")
     # The theme prints a notice of its own in colours; a warning of mkdocs would fail.
-    environ = {**os.environ, "POLICY_SCHED_REPOSITORY": repository, "NO_MKDOCS_2_WARNING": "1"}
+    environ = {**os.environ, "POLICY_SCHED_REPOSITORY": "", "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     command += ["-f", str(CONFIGURATION), "-d", str(directory)]
     result = subprocess.run(command, check=False, env=environ, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr + result.stdout
     return directory
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of a site that knows no repository."""
-    return built(tmp_path_factory.mktemp("site"))
 
 
 def html(site: Path) -> Iterator[tuple[str, str]]:
@@ -67,14 +66,22 @@ def test_no_asset_is_of_another_host(site: Path) -> None:
         assert re.findall(r"url\([\"']?(?:\w+:)?//[^)]*", style.read_text("utf-8")) == []
 
 
-def test_links_to_files_that_the_site_lacks(tmp_path: Path, site: Path) -> None:
+def test_links_to_files_that_the_site_lacks(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They lead to the repository where one is named, and are plain text where none is."""
     start = (site / "index.html").read_text("utf-8")
     assert "The recordings are in tests/conformance, and" in start
-    repository = "https://git.example/policy-sched/blob/v1"
-    start = (built(tmp_path, repository) / "index.html").read_text("utf-8")
-    assert f'<a href="{repository}/tests/conformance">tests/conformance</a>' in start
     assert '<a href="policies/default/">policies/default</a>' in start
+    repository = "https://git.example/policy-sched/blob/v1"
+    monkeypatch.setenv("POLICY_SCHED_REPOSITORY", repository)
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    config = load_config(str(CONFIGURATION))
+    files = config.plugins.run_event("files", Files([]), config=config)
+    page = SimpleNamespace(file=files.get_file_from_path("README.md"))
+    text = (ROOT / page.file.src_uri).read_text("utf-8")
+    options = {"page": page, "config": config, "files": files}
+    start = config.plugins.run_event("page_markdown", text, **options)
+    assert f"[tests/conformance]({repository}/tests/conformance)" in start
+    assert "[policies/default](policies/default/README.md)" in start
 
 
 def test_pipes_in_code_of_tables(site: Path) -> None:
