@@ -8,10 +8,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from policy_sched.language.values.intervals import Interval
 from policy_sched.model.pod_info import PodInfo
+from tests.examples import scaled
 
 from .harness import Evaluation, agree, compiles, evaluate, rows_of
 from .oracle_world import World
@@ -53,6 +54,7 @@ def test_a_subset_of_rows_is_taken_from_the_whole(
 
 @pytest.mark.parametrize("bound", ["-0.5", "0.0", "0.5", "1.0", "1.5"])
 @pytest.mark.parametrize("relation", ["<", "<=", ">", ">="])
+@settings(max_examples=scaled(30))
 @given(situation=worlds())
 def test_a_double_bounds_an_int(relation: str, bound: str, situation: Situation) -> None:
     """A count that is more than 0.5 may be 1: it was taken to be more, or divided by int(0.5)."""
