@@ -7,7 +7,6 @@ import pty
 import re
 import shutil
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,18 +50,14 @@ def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "bash" in capsys.readouterr().err
 
 
-def test_bash_completes_names_of_files(tmp_path: Path) -> None:
+def test_bash_completes_names_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In an interactive bash, `policy-sched check pol` and TAB give the file policy.yaml."""
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("no bash")
     (tmp_path / "policy.yaml").touch()
-    script = subprocess.run(
-        [sys.executable, "-m", "policy_sched", "completion", "bash"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    assert run(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
     (tmp_path / "rc").write_text(f"bind 'set enable-bracketed-paste off'\n{script}\nPS1='$ '\n")
     pid, terminal = pty.fork()
     if not pid:
