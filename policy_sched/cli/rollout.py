@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import ipaddress
 import ssl
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from policy_sched.cli.output.report import write_report
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.rest import MERGE_PATCH, NOT_FOUND, Api, Settings
 from policy_sched.errors import ClusterError, PolicySchedError
+from policy_sched.http import Address
 from policy_sched.profiles.models import POLICY_API_VERSION
 from policy_sched.report import json_text
 from policy_sched.rollout import (
@@ -73,7 +73,7 @@ def rollout(
         Without --kubeconfig: the endpoints of a scheduler on this machine, http://127.0.0.1:10259
         unless given. `run --secure-port` turns them on.
     output
-        text, or json.
+        text, or json; of several rollouts that is a list, `items`.
     """
     if kubeconfig is not None:
         if server is not None:
@@ -126,15 +126,12 @@ def _decoded(body: bytes, form: type[Form], what: str) -> Form:
 
 def _connection(server: str) -> http.client.HTTPConnection:
     """Return a connection to this machine. Raises PolicySchedError for another one."""
-    scheme = ""
     try:
         parts = urlsplit(server)
-        scheme = parts.scheme
-        host, port = parts.hostname or "", parts.port
-        near = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        scheme, host, port = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        near, host, port = False, "", None
-    if scheme not in ("http", "https") or not near:
+        scheme, host, port = "", "", None
+    if scheme not in ("http", "https") or not Address(host, port or 0).loopback:
         why = "name a scheduler on this machine, as http://127.0.0.1:10259"
         raise PolicySchedError(f"--server {server}: {why}; a cluster is named by --kubeconfig")
     if scheme == "http":
@@ -206,15 +203,21 @@ async def _objects(api: Api, name: str) -> list[dict[str, Any]]:
 
 def _shown(found: list[dict[str, Any]], output: Output) -> int:
     """Print the status of rollouts; those that have not begun say so."""
-    for number, value in enumerate(found):
-        if number and output == "text":
-            sys.stdout.write("\n")
+    reports: list[RolloutReport] = []
+    for value in found:
         try:
-            write_report(report_of_object(value), output)
+            reports.append(report_of_object(value))
         except StateError as error:
             if len(found) == 1:
                 raise
             print(f"policy-sched: {error}", file=sys.stderr)
+    if output == "json" and len(found) > 1:
+        sys.stdout.write(json_text({"items": [report.document() for report in reports]}))
+        return OK
+    for number, report in enumerate(reports):
+        if number:
+            sys.stdout.write("\n")
+        write_report(report, output)
     return OK
 
 

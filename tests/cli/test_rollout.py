@@ -98,6 +98,9 @@ def test_a_rollout_of_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[st
             _, made = await world.ask("GET", f"{PATH}/careful")
             assert made["metadata"]["annotations"] == {"policysched.dev/promote": "n3w"}
             await begin(world, "other")
+            code, shown, _ = await verb("status", "-o", "json")
+            names = [one["name"] for one in json.loads(shown)["items"]]
+            assert names == ["careful", "other"]
             code, _, said = await verb("abort")
             assert (code, "name one of careful, other" in said) == (2, True)
             code, _, said = await verb("abort", "none")

@@ -310,7 +310,7 @@ class PolicyObjects:
             paths = paths_of((given,), noted)
             shown_too = msgspec.to_builtins([problem_of(problem, paths) for problem in noted])
             status["problems"] = [*status["problems"], *shown_too][: policy_status.MOST_PROBLEMS]
-        same = isinstance(shown, dict) and all(shown.get(key) == status[key] for key in status)
+        same = isinstance(shown, dict) and all(shown.get(key, "") == status[key] for key in status)
         return None if same else status
 
     async def _written(self, name: str, status: dict[str, Any]) -> None:

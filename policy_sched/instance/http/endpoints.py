@@ -20,7 +20,7 @@ from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.errors import ClusterError, Diagnostic, PolicySchedError
-from policy_sched.http import recognized
+from policy_sched.http import from_here, recognized
 from policy_sched.instance import observability
 from policy_sched.instance.app import Instance
 from policy_sched.instance.http import admission_reviews, status_pages, status_pages as pages
@@ -36,7 +36,7 @@ from policy_sched.instance.http.delegated_auth import (
     certified,
 )
 from policy_sched.instance.http.fit_page import FitBusy, FitQuery, Fitting
-from policy_sched.instance.http.listener import TAKEN, from_here, sent
+from policy_sched.instance.http.listener import TAKEN, sent
 from policy_sched.instance.observability import healthz
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, ReloadResult
@@ -140,7 +140,8 @@ class Endpoints:
         path = request.path
         if not path.startswith("/"):  # OPTIONS *, CONNECT HOST:PORT
             raise Refused(_status(404, "NotFound", NO_PAGE))
-        if isinstance(self._authorizer, AlwaysAllow) and not from_here(request):
+        meant = from_here(request.host, request.headers.get("Origin"))
+        if isinstance(self._authorizer, AlwaysAllow) and not meant:
             raise Refused(_status(403, "Forbidden", "forbidden: only for this machine"))
         free = self._free(path)
         if free and path.removeprefix("/") in self._offered.checks:

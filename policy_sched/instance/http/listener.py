@@ -129,19 +129,6 @@ class Listener:
         await self._site.__aexit__(kind, error, trace)
 
 
-def from_here(request: web.BaseRequest) -> bool:
-    """Return whether a request names this machine as its host and comes from no web page."""
-    host = request.host
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    name = name.removeprefix("[").removesuffix("]")
-    if "Origin" in request.headers:
-        return False
-    try:
-        return name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
 async def sent(request: web.BaseRequest, response: web.Response) -> web.StreamResponse:
     """Send a response; disconnect a client that does not read it."""
     try:

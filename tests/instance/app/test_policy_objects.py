@@ -180,6 +180,9 @@ def test_a_restart_and_another_leader_write_nothing_anew() -> None:
                 async with scheduler(world, "two") as two:
                     await until(lambda: two.ready)
                     assert not two.leads
+                    older = {"candidate": None, "stable": None}  # no scheduler wrote them before
+                    key = Key(KEY, "", "mine")
+                    world.cluster.store.patch(key, {"status": older}, subresource="status")
                     before = [status(world, name) for name in ("mine", "bad")]
             async with scheduler(world, "two") as two:
                 await until(lambda: two.leads)

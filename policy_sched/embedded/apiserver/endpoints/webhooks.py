@@ -11,7 +11,6 @@ admission/plugin/webhook/validating; matchConditions are refused, and services h
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 from base64 import b64decode
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ import msgspec
 from policy_sched.client.apimachinery import NAMESPACE, ApiError, Stored
 from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.store import ObjectStore
+from policy_sched.http import Address
 from policy_sched.manifests import Plain
 from policy_sched.model import LabelSelector, Selector, label_selector
 
@@ -70,16 +70,9 @@ class Webhook:
             raise ValueError(f'service "{name}" of namespace "{namespace}" has no address here')
         url: str = client["url"]
         host = urlsplit(url).hostname or ""
-        if not _loopback(host):
+        if not Address(host, 0).loopback:
             raise ValueError(f"{host} is another machine; this API server calls only its own")
         return f"{url}?timeout={self.timeout}s"
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Webhooks:
