@@ -67,11 +67,13 @@ CONFIRMED: Final = ("tests/cluster/test_cache.py",)
 COUNTED: Final = ("tests/cluster/tables/test_aggregates.py",)
 COUNTED_RULES: Final = ("tests/plugins/rules/test_aggregates.py",)
 ORDERED: Final = ("tests/plugins/rules/test_bound_order.py",)
+READ: Final = ("tests/plugins/rules/test_inputs.py",)
 QUOTAS: Final = ("tests/plugins/rules/test_quotas.py",)
 TREE: Final = "cluster/tables/quotas.py"
 OF_TREE: Final = ("tests/cluster/tables/test_quotas.py",)
 
 QUEUE_HEAP: Final = "queue/queue_heap.py"
+INPUTS: Final = "cluster/inputs.py"
 DEPENDENCIES: Final = "cluster/tables/dependencies.py"
 TRACING: Final = "language/runtime/tracing.py"
 TURNS: Final = ("tests/queue/test_queue_heap.py",)
@@ -149,13 +151,13 @@ MUTANTS: Final = (
         AGGREGATES,
         "self._changed(aggregate, source, -1, aggregate.come(source, pod, row))",
         "pass",
-        ("tests/plugins/rules/test_inputs.py",),
+        READ,
     ),
     Mutant(
         AGGREGATES,
         "            self._note_lookups(source, pod, row)\n",
         "            pass\n",
-        ("tests/plugins/rules/test_inputs.py",),
+        READ,
     ),
     Mutant(
         AGGREGATES,
@@ -177,7 +179,7 @@ MUTANTS: Final = (
         AGGREGATES,
         "            self._moments_reading.setdefault(lookup, {})[name] = None\n",
         "            pass\n",
-        ("tests/plugins/rules/test_inputs.py",),
+        READ,
     ),
     Mutant(
         AGGREGATES,
@@ -297,6 +299,48 @@ MUTANTS: Final = (
     ),
     Mutant(f"{EVALUATE}/nominated_pods.py", "if before == self._version:", "if True:"),
     # Inputs of policies.
+    Mutant(INPUTS, "            self._drop(before, place)\n", "            pass\n", READ),
+    Mutant(INPUTS, "            self._drop(key, place)\n", "            pass\n", READ),
+    Mutant(INPUTS, "self._problems.pop((self.given.identity, oldest), None)", "pass", READ),
+    Mutant(INPUTS, "self._problems.pop((self.given.identity, place), None)", "pass", READ),
+    Mutant(INPUTS, "holders = tuple(sorted(holders, key=_by_age))", "pass", READ),
+    Mutant(
+        INPUTS, "            if table.by_key.get(key) is record:\n", "            if True:\n", READ
+    ),
+    Mutant(
+        INPUTS, "if one[0] != place])\n        self._holders", "])\n        self._holders", READ
+    ),
+    Mutant(INPUTS, "self._readers[key_of(dropped.given.kind)].remove(dropped)", "pass", READ),
+    Mutant(
+        "scheduler/event_handlers.py",
+        "after = None if before is None else inputs.keys_of(new)",
+        "after = None",
+        READ,
+    ),
+    Mutant(
+        "scheduler/event_handlers.py",
+        "before = inputs.keys_of(new) if",
+        "before = InputChange({}) if",
+        READ,
+    ),
+    Mutant(
+        "scheduler/event_handlers.py",
+        "before = inputs.keys_of(old) if",
+        "before = InputChange({}) if",
+        READ,
+    ),
+    Mutant(
+        "queue/scheduling_queue.py",
+        "return bool(self._unschedulable_pods.group_of or self._in_flight.pods)",
+        "return bool(self._unschedulable_pods.group_of)",
+        READ,
+    ),
+    Mutant(
+        "queue/scheduling_queue.py",
+        "return bool(self._unschedulable_pods.group_of or self._in_flight.pods)",
+        "return bool(self._in_flight.pods)",
+        READ,
+    ),
     Mutant(
         "cluster/tables/node_table.py",
         "            self.journal.append(row, DYNAMIC)\n        if everywhere:",

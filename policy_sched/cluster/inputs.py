@@ -281,8 +281,6 @@ class _Input:
         if before != key and len(others) >= MAX_SHARED:
             self._refuse(place, f"more than {MAX_SHARED} objects have the key {key!r}")
             return
-        if self._problems:
-            self._problems.pop((self.given.identity, place), None)
         self.keys[place] = key
         if before is not None and before != key:
             self._drop(before, place)

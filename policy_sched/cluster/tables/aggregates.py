@@ -786,7 +786,7 @@ class Aggregates(Watched):
         self.waiting: Mapping[str, QueuedPod] = {}
         """The pods of the queue by UID; to be read only."""
         self.now: Callable[[], int] = lambda: 0
-        """Returns the time in ns; whoever has a clock sets it."""
+        """Returns the time in ns; 0 until the scheduler gives its clock."""
         self.used: list[Any] = []
         """References to those that exist; empty where nothing needs to be told."""
 

@@ -1,9 +1,9 @@
 """What results were computed from, so that a change says which of them to compute anew.
 
 Theory of operation. While a result is computed, each value that it reads of a table (an aggregate,
-the objects of an input) is noted with its key. A table tells of each key that changes those who
-read it, and what read that key is stale. A table refers to its readers weakly: those of policies
-that are no longer in force go with them.
+the objects of an input) is noted with its key. A table tells its readers of each key that changes,
+and the results that read that key are stale. A table refers to its readers weakly: those of
+policies that are no longer in force go with them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANY: Final = None
 
 
 class Watched:
-    """A table that tells of changes; where nobody reads it, that is a look at an empty list."""
+    """A table that tells of changes; without readers, that is a look at an empty list."""
 
     __slots__ = ("__weakref__", "readers")
 
@@ -64,7 +64,7 @@ class Dependencies:
         return result
 
     def forget(self, name: str) -> None:
-        """Nobody asks for a result any more."""
+        """Drop a result and what it depends on."""
         self._stale.pop(name, None)
         for table, key in self._reads.pop(name, ()):
             by_key = self._readers[table]

@@ -270,9 +270,9 @@ def _divided(
 
 
 def _filled(amount: int, asked: Sequence[int], weights: Sequence[int]) -> list[int]:
-    """Divide an amount by weight; nobody has more than he asks for (water filling).
+    """Divide an amount by weight; no part is more than was asked (water filling).
 
-    What is left over by rounding goes to the first of those who ask for more, one unit each.
+    What is left over by rounding goes to the first parts of which more was asked, one unit each.
     """
     parts = [0] * len(asked)
     asking = [i for i, most in enumerate(asked) if most > 0 and weights[i] > 0]
@@ -413,7 +413,7 @@ class QuotaState(msgspec.Struct):
         return room
 
     def _most(self, node: _Node, name: str) -> int:
-        """Return what a node could use if nobody used anything; what others keep is left out."""
+        """Return what a node could use if nothing was used; what others keep is left out."""
         tree, most = self._tree(), 0
         for at in reversed([*_up(node)]):
             nominal, below = tree.nominal(at, name), at.below.get(name, 0) if tree.caps else 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.cluster.inputs import InputProblem
 from policy_sched.cluster.tables.aggregates import Contribute, Contribution
 from policy_sched.model.meta import CustomObject, ObjectMeta, datetime_of
 from policy_sched.model.pod_info import PodInfo
@@ -20,11 +21,12 @@ from tests.scheduler.random_objects import INPUT_SCHEMA
 
 
 def scheduler_of(folder: Path, **sections: object) -> Scheduler:
-    """Return a scheduler of two nodes with a policy that reads loads and quotas."""
+    """Return a scheduler of two nodes with a policy that reads loads, quotas and places."""
     kinds = {"schema": "inputs.json", "apiVersion": "example.com/v1", "most": 3}
     inputs = [
         {"name": "loads", "kind": "Load", "key": "object.name", **kinds},
         {"name": "quotas", "kind": "Quota", "key": "object.namespace", **kinds},
+        {"name": "places", "kind": "Place", "key": 'object.spec.open ? "n1" : "n2"', **kinds},
     ]
     document = {
         "apiVersion": "policysched.dev/v1alpha1",
@@ -87,6 +89,55 @@ def test_a_pod_waits_for_the_object_of_its_node(tmp_path: Path) -> None:
     assert scheduler.queue.unschedulable() == []
 
 
+def test_a_pod_waits_for_an_object_that_its_node_has_not(tmp_path: Path) -> None:
+    """Only the key after the change names the node."""
+    rule = NOT_LOADED[0]["expression"].replace("orValue(0)", "orValue(99)")
+    scheduler = scheduler_of(tmp_path, filter=[{"expression": rule, "message": "unknown"}])
+    event_handlers.pod_seen(scheduler, PodInfo.of(make_pod("p")))
+    assert "2 unknown" in run(scheduler)[0]
+    seen(scheduler, an_object("Load", "n1", level=5))
+    assert scheduler.queue.unschedulable() == []
+
+
+def test_an_object_that_gets_another_key_leaves_the_old_one(tmp_path: Path) -> None:
+    """A pod that waits for the node of the old key tries again: the node has no object now."""
+    rule = NOT_LOADED[0]["expression"].replace("loads", "places")
+    scheduler = scheduler_of(tmp_path, filter=[{"expression": rule, "message": "taken"}])
+    seen(
+        scheduler,
+        an_object("Place", "a", age=2, open=True, level=70),
+        an_object("Place", "b", age=1, open=False, level=80),
+    )
+    event_handlers.pod_seen(scheduler, PodInfo.of(make_pod("p")))
+    assert "2 taken" in run(scheduler)[0]
+    seen(scheduler, an_object("Place", "a", age=2, open=False, level=75))
+    assert scheduler.queue.unschedulable() == []
+    assert told(scheduler) == ["a has the key 'n2', too, and is older"]
+
+
+def test_an_object_changes_while_a_pod_is_decided(tmp_path: Path) -> None:
+    """The pod does not wait for a change that has happened."""
+    scheduler = scheduler_of(tmp_path, filter=NOT_LOADED)
+    seen(scheduler, an_object("Load", "n1", level=70), an_object("Load", "n2", level=80))
+    event_handlers.pod_seen(scheduler, PodInfo.of(make_pod("p")))
+    attempt = scheduler.pop()
+    assert attempt is not None
+    chosen = scheduler.choose(attempt)
+    seen(scheduler, an_object("Load", "n2", level=5))
+    scheduler.execute(attempt, chosen)
+    assert scheduler.queue.unschedulable() == []
+
+
+def test_a_kind_that_is_not_read_any_more_raises_no_event(tmp_path: Path) -> None:
+    """A reload dropped its input, and another input stayed."""
+    scheduler = scheduler_of(tmp_path, filter=NOT_LOADED)
+    load = an_object("Load", "n1", level=70)
+    assert event_handlers.object_seen(scheduler, None, load) != ()
+    _, *others = scheduler.cache.nodes.inputs
+    scheduler.handle.shared(inputs_of).keep(others)
+    assert event_handlers.object_seen(scheduler, load, load) == ()
+
+
 def test_a_changed_object_concerns_the_row_of_its_node(tmp_path: Path) -> None:
     """The next decision evaluates that row alone, and none where no node has the key."""
     scheduler = scheduler_of(tmp_path, filter=NOT_LOADED)
@@ -124,6 +175,10 @@ def test_the_older_of_two_objects_counts_until_it_goes(tmp_path: Path) -> None:
     seen(scheduler, newer, shut)
     (problem,) = scheduler.handle.shared(inputs_of).problems.values()
     assert problem.message == "default/z has the key 'default', too, and is older"
+    again: list[InputProblem] = []
+    scheduler.handle.shared(inputs_of).problems.tell = again.append
+    seen(scheduler, newer)
+    assert again == []
     event_handlers.pod_seen(scheduler, PodInfo.of(make_pod("p")))
     assert "shut" in run(scheduler)[0]
     event_handlers.object_gone(scheduler, shut)
@@ -203,6 +258,7 @@ def test_objects_have_so_many_bytes_together(
     assert "the objects have more than" in told(scheduler)[0]
     event_handlers.object_gone(scheduler, first)
     event_handlers.object_gone(scheduler, second)
+    assert told(scheduler) == []
     seen(scheduler, json_quota("q1", 2000))
     assert (told(scheduler), quotas(scheduler)) == ([], 1)
 
