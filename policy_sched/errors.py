@@ -73,6 +73,11 @@ class Diagnostic:
     width: int = 1
     source_line: str = field(default="", compare=False)
 
+    @property
+    def placed(self) -> str:
+        """Position and message, for a line among others."""
+        return f"{self.file}:{self.line}:{self.column}: {self.message}"
+
     def render(self) -> str:
         """Return the diagnostic as text: position and message, source line, caret, hint."""
         position = f"{self.file}:{self.line}:{self.column}"

@@ -18,6 +18,7 @@ from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.instance.app import DIFFERENT, SKIPPED, count_decision, count_verdict, judged
 from policy_sched.model import SECOND, counted
 from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.check import untried_changes
 from policy_sched.profiles.reload import Compilation, ReloadResult
 from policy_sched.report import Document
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Profile
@@ -204,8 +205,10 @@ def replay_rollout(
     observers.group_decided.insert(0, driven.note_group)
     for effect in effects:
         driven.enact(effect)
+    untried = untried_changes(plans, candidate.plans, plan.name)
     timeline.run(stops=driven.advance)
-    report = rollout.rollout_report(plan, driven.state, driven.differences)
+    told = [problem.placed for problem in untried]
+    report = rollout.rollout_report(plan, driven.state, driven.differences, told)
     return RolloutReplay(
         traffic.start, traffic.end, driven.decided, tuple(driven.events), report, tuple(notes)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, Protocol
 
@@ -54,7 +55,7 @@ class RuleReport(msgspec.Struct, frozen=True, rename="camel"):
     verdict: Literal["holds", "does not hold", "fails", "waits"]
     figures: dict[str, float]
     note: str = ""
-    """Why it fails, or what it waits for."""
+    """Why it fails, what it waits for, or of what there is no sample."""
 
 
 class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -187,7 +188,10 @@ def _rule(rule: AbortRule, counts: Observed) -> RuleReport:
     verdict = rule.judge(*counts.read_by_rules())
     if verdict.error:
         return RuleReport(*told, "fails", figures, verdict.error)
-    return RuleReport(*told, "holds" if verdict.holds else "does not hold", figures)
+    sampled = rule.figures(*counts.read_by_rules())
+    missing = ", ".join(name for name, number in sampled.items() if math.isnan(number))
+    note = f"no sample of {missing}" if missing else ""
+    return RuleReport(*told, "holds" if verdict.holds else "does not hold", figures, note)
 
 
 def _figures(rule: RuleReport) -> str:

@@ -21,7 +21,7 @@ from policy_sched.cli.options.kubeconfig import ShadowFlags, shadow_options
         (["--shadow", "--kubeconfig", "k", "--rollout", "x"], "not for --shadow"),
         (["--rollout-state", __file__], "is no state of a rollout; name a file of its own"),
         (["--rollout-state", "/no/state"], "in a folder that is there"),
-        (["--rollout-state", "/proc"], "/proc: Is a directory"),
+        (["--rollout-state", "/proc"], "/proc: is no state of a rollout"),
         (["--shadow", "--kubeconfig", "k", "--decision-log", "x"], "use --shadow-log"),
     ],
 )

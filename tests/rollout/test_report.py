@@ -37,6 +37,15 @@ def canary(minutes: int = 12) -> State:
     return state
 
 
+def test_a_figure_without_a_sample_says_so() -> None:
+    """The rule holds not, as there is nothing to compare."""
+    state, _ = reconcile(PLAN, None, STABLE, CANDIDATE, START)
+    assert state is not None
+    state, _ = advance(PLAN, state, counted(5, of_stable=0), START + MINUTE)
+    report = rollout_report(PLAN, state).abort_when[0]
+    assert (report.verdict, report.note) == ("does not hold", "no sample of stable.unschedulable")
+
+
 def test_what_no_step_tries_is_shown() -> None:
     """After the message, with its place."""
     lines = list(rollout_report(PLAN, canary(), untried=["a.yaml:1:2: evict"]).text_lines())

@@ -977,8 +977,7 @@ def _refusal(text: str, problems: Sequence[Diagnostic]) -> str:
     """Return the note about refused policies: the first error, and how many there are."""
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
-    first = errors[0]
-    return f"{text}: {first.file}:{first.line}:{first.column}: {first.message}{more}"
+    return f"{text}: {errors[0].placed}{more}"
 
 
 def _timing(settings: models.KubeSchedulerConfiguration) -> Timing:

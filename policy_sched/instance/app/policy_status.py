@@ -183,7 +183,7 @@ def _rolled_out(name: str, rollout: Candidate) -> Statement:
 
 
 def _joined(problems: Iterable[Diagnostic]) -> str:
-    return cut("; ".join(f"{p.file}:{p.line}:{p.column}: {p.message}" for p in problems))
+    return cut("; ".join(problem.placed for problem in problems))
 
 
 def in_words(problems: Iterable[Diagnostic], paths: Mapping[Place, str]) -> str:

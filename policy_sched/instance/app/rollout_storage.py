@@ -129,13 +129,13 @@ class FileStorage(RolloutStorage):
 
 def require_state(path: str) -> None:
     """Raise ClusterError or OSError for a file that is no record, and for one that cannot be."""
-    begins = Record(None, {}).text().partition("null")[0].encode()
-    try:
-        with Path(path).open("rb") as file:
-            head = file.read(len(begins))
-    except FileNotFoundError:
-        head = b""
-    if not Path(path).absolute().parent.is_dir() or not begins.startswith(head):
+    file, begins = Path(path).absolute(), Record(None, {}).text().partition("null")[0].encode()
+    head, there = b"", file.is_file()
+    if there:
+        with file.open("rb") as opened:
+            head = opened.read(len(begins))
+    absent = not file.exists() and file.parent.is_dir()
+    if not (there or absent) or not begins.startswith(head):
         why = "is no state of a rollout; name a file of its own, in a folder that is there"
         raise ClusterError(f"{path}: {why}")
 

@@ -508,7 +508,7 @@ class Rollouts:
         self._tell("RolloutStepped", "A step of the rollout begins", note)
         if effect.step == 0 and (untried := self._untried()):
             instance.log.problems(untried)
-            note = "; ".join(map(_placed, untried))
+            note = "; ".join(problem.placed for problem in untried)
             instance.tell("Warning", "RolloutUntried", "Rollout", f"{plan.name}: {note}")
 
     def _promote(self, state: rollout.State | None) -> None:
@@ -582,7 +582,7 @@ class Rollouts:
         if self.progressing:
             observed = rollout.Observed(self._stable, self._candidate)
             state = replace(state, counts=state.counts.plus(observed))
-        untried = [_placed(each) for each in self._untried()]
+        untried = [problem.placed for problem in self._untried()]
         return rollout.rollout_report(plan, state, self._differences(), untried)
 
     def _untried(self) -> list[Diagnostic]:
@@ -630,7 +630,3 @@ class Rollouts:
         self._warned = text, why, now
         self._instance.log.write(observability.ERROR, text, error=why)
         self._instance.tell("Warning", "FailedRollout", "Rollout", f"{text}: {why}")
-
-
-def _placed(problem: Diagnostic) -> str:
-    return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"

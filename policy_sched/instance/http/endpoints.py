@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError
-from policy_sched.errors import ClusterError, Diagnostic, PolicySchedError
+from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.http import from_here, recognized
 from policy_sched.instance import observability
 from policy_sched.instance.app import Instance
@@ -289,7 +289,7 @@ class Endpoints:
         reload = await self._offered.reload()
         if reload.result is not ReloadResult.REFUSED:
             return _text("")
-        problems = "\n".join(_line(problem) for problem in reload.problems)
+        problems = "\n".join(problem.placed for problem in reload.problems)
         return _text(f"failed to reload config: {problems}\n", 500)
 
     async def _rollout(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
@@ -385,10 +385,6 @@ async def _report(request: web.BaseRequest, report: Report) -> web.Response:
         text = await asyncio.to_thread(lambda: json_text(report.document()))
         return web.Response(body=text.encode(), headers=_headers(JSON))
     return _text("".join(f"{line}\n" for line in report.text_lines()))
-
-
-def _line(problem: Diagnostic) -> str:
-    return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"
 
 
 def _verdict(verdict: healthz.HealthResponse) -> web.Response:
