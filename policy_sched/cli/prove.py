@@ -76,7 +76,7 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     """
     package = _package()
     if assumptions:
-        free = (("may be anything", reason) for reason in package.WITHOUT_TERM)
+        free = (("may be anything", reason) for reason in package.WITHOUT_TERM.values())
         stated = [*package.ASSUMPTIONS.items(), *free]
         diagnostics.write_lines(f"{name}: {text}" for name, text in stated)
         return diagnostics.OK

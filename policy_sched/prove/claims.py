@@ -18,6 +18,7 @@ from policy_sched.language.runtime import FAILED
 from policy_sched.policytest import ExpectedOutcome
 from policy_sched.profiles.check import ELIGIBLE, VICTIM, ClaimRule
 from policy_sched.prove.counterexample import CONDITIONS_FAIL, FAILS, Run, bound_says
+from policy_sched.prove.examples import shows_scores
 from policy_sched.prove.rules import PolicyTerms, Rule, RuleTerm, ScoreTerm
 from policy_sched.prove.scores import scores_beside
 from policy_sched.prove.terms import (
@@ -32,7 +33,6 @@ from policy_sched.prove.terms import (
     unlike,
     unlike_numbers,
 )
-from policy_sched.prove.tested import shows_scores
 
 Judge = Callable[[Run], bool | str]
 """Returns whether the scheduler confirms what the solver found; a text says what it does."""

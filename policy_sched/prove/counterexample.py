@@ -37,7 +37,7 @@ from policy_sched.policytest import (
 )
 from policy_sched.profiles.check import ELIGIBLE, TAKES_PART, VICTIM
 from policy_sched.profiles.reload import PolicyFiles
-from policy_sched.prove.reading import read
+from policy_sched.prove.rules import read
 from policy_sched.prove.world import NON_ZERO
 from policy_sched.scheduler.setup import load_cluster, read_policies
 
@@ -136,8 +136,8 @@ def document(
 
 def _namespaces(values: Values, pod: Plain) -> Iterator[Plain]:
     """Yield the namespace of the pod where its labels or annotations matter."""
-    parts = {name: values.texts(("namespace", name)) for name in ("labels", "annotations")}
-    metadata = {name: texts for name, texts in parts.items() if texts}
+    parts: Plain = {name: values.texts(("namespace", name)) for name in ("labels", "annotations")}
+    metadata = _stated(**parts)
     if metadata:
         metadata = {"name": pod["metadata"]["namespace"], **metadata}
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
@@ -156,89 +156,84 @@ def _nodes(values: Values, *, full: bool) -> Iterator[Plain]:
 
 
 def _node(values: Values, *, full: bool = False) -> Plain:
-    name = values.text(("node", "name"), _NODE)
-    metadata: Plain = {"name": name}
-    for plural, family in (("labels", "label"), ("annotations", "annotation")):
-        entries = values.texts(("node", family))
-        if entries:
-            metadata[plural] = entries
-    spec: Plain = {}
-    if values.leaves.get(("node", "unschedulable")):
-        spec["unschedulable"] = True
-    taints = [
-        {part: values.text(("node", "taints", i, part), default) for part, default in _TAINT}
-        for i in range(values.length(("node", "taints")))
-    ]
-    if taints:
-        spec["taints"] = taints
+    leaves, name = values.leaves, values.text(("node", "name"), _NODE)
     capacity = values.amounts(("node", "capacity"))
     allocatable = values.amounts(("node", "allocatable"))
-    if full and ("node", "allocatable", "pods") not in values.leaves:
+    if full and ("node", "allocatable", "pods") not in leaves:
         allocatable["pods"] = str(_count(values))
-    for key, there in values.leaves.items():
+    for key, there in leaves.items():
         if key[:2] == ("node", "allocatable?") and there:
             allocatable.setdefault(key[2], "0")
-    status: Plain = {}
-    if allocatable or capacity:
-        status = {"capacity": {**allocatable, **capacity}, "allocatable": allocatable}
-    if values.leaves.get(("node", "ready")):
-        status["conditions"] = [{"type": "Ready", "status": "True"}]
     info = {
         _INFO[key[2]]: value
-        for key, value in values.leaves.items()
+        for key, value in leaves.items()
         if key[:2] == ("node", "field") and key[2] in _INFO and value
     }
-    if info:
-        status["nodeInfo"] = info
-    if provider := values.text(("node", "field", "providerID")):
-        spec["providerID"] = provider
-    found: Plain = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-    return {**found, **{part: of for part, of in (("spec", spec), ("status", status)) if of}}
+    parts: dict[str, Plain] = {
+        "metadata": {
+            "name": name,
+            "labels": values.texts(("node", "label")),
+            "annotations": values.texts(("node", "annotation")),
+        },
+        "spec": {
+            "unschedulable": bool(leaves.get(("node", "unschedulable"))),
+            "taints": [
+                {part: values.text(("node", "taints", i, part), of) for part, of in _TAINT}
+                for i in range(values.length(("node", "taints")))
+            ],
+            "providerID": values.text(("node", "field", "providerID")),
+        },
+        "status": {
+            "capacity": {**allocatable, **capacity},
+            "allocatable": allocatable,
+            "conditions": [{"type": "Ready", "status": "True"}]
+            if leaves.get(("node", "ready"))
+            else [],
+            "nodeInfo": info,
+        },
+    }
+    stated = {name: _stated(**of) for name, of in parts.items()}
+    return {"apiVersion": "v1", "kind": "Node", **_stated(**stated)}
+
+
+def _stated(**parts: Any) -> Plain:
+    """Return the parts of an object that are not empty."""
+    return {name: of for name, of in parts.items() if of}
 
 
 _TAINT: Final = (("key", "key"), ("value", ""), ("effect", "NoSchedule"))
 _INFO: Final = {
-    "architecture": "architecture",
-    "operatingSystem": "operatingSystem",
-    "osImage": "osImage",
-    "kernelVersion": "kernelVersion",
-    "kubeletVersion": "kubeletVersion",
-    "runtimeVersion": "containerRuntimeVersion",
-}
+    name: name
+    for name in ("architecture", "operatingSystem", "osImage", "kernelVersion", "kubeletVersion")
+} | {"runtimeVersion": "containerRuntimeVersion"}
 
 
 def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> Plain:
-    metadata: Plain = {
+    leaves, kind = values.leaves, values.text((*path, "owner_kind"))
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "name": values.text((*path, "owner_name")) or "owner",
+        "uid": values.text((*path, "owner_uid")) or "owner",
+        "controller": True,
+    }
+    metadata = {
         "name": values.text((*path, "name"), name) or name,
         "namespace": values.text((*path, "namespace"), _SPACE) or _SPACE,
+        "labels": values.texts((*path, "labels")),
+        "annotations": values.texts((*path, "annotations")),
+        "ownerReferences": [owner] if kind else [],
     }
-    for part in ("labels", "annotations"):
-        entries = values.texts((*path, part))
-        if entries:
-            metadata[part] = entries
-    kind = values.text((*path, "owner_kind"))
-    if kind:
-        metadata["ownerReferences"] = [
-            {
-                "apiVersion": "apps/v1",
-                "kind": kind,
-                "name": values.text((*path, "owner_name")) or "owner",
-                "uid": values.text((*path, "owner_uid")) or "owner",
-                "controller": True,
-            }
-        ]
     spec: Plain = {"containers": list(_containers(values, path, requests))}
-    if (*path, "priority") in values.leaves:
-        spec["priority"] = values.leaves[*path, "priority"]
-    if values.leaves.get((*path, "host_network")):
-        spec["hostNetwork"] = True
-    if selector := values.texts((*path, "node_selector")):
-        spec["nodeSelector"] = selector
-    if account := values.text((*path, "service_account_name")):
-        spec["serviceAccountName"] = account
-    if policy := values.text((*path, "preemption_policy")):
-        spec["preemptionPolicy"] = policy
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    if (*path, "priority") in leaves:
+        spec["priority"] = leaves[*path, "priority"]
+    spec |= _stated(
+        hostNetwork=bool(leaves.get((*path, "host_network"))),
+        nodeSelector=values.texts((*path, "node_selector")),
+        serviceAccountName=values.text((*path, "service_account_name")),
+        preemptionPolicy=values.text((*path, "preemption_policy")),
+    )
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _stated(**metadata), "spec": spec}
 
 
 def _containers(values: Values, path: Key, requests: Mapping[str, str]) -> Iterator[Plain]:
@@ -246,11 +241,11 @@ def _containers(values: Values, path: Key, requests: Mapping[str, str]) -> Itera
     unstated = dict(_unstated(values, path))
     more = {name: count - (name not in requests and count > 0) for name, count in unstated.items()}
     none = {name: "0" for name, count in unstated.items() if not count and name not in requests}
-    parts = {"requests": {**none, **requests}, "limits": values.amounts((*path, "limits"))}
+    parts: Plain = {"requests": {**none, **requests}, "limits": values.amounts((*path, "limits"))}
     for i in range(1 + max(more.values(), default=0)):
         if i:
             parts = {"requests": {name: "0" for name, count in more.items() if i > count}}
-        resources = {part: amounts for part, amounts in parts.items() if amounts}
+        resources = _stated(**parts)
         container = {"name": f"more-{i}" if i else "main", "image": _IMAGE}
         yield {**container, "resources": resources} if resources else container
 
@@ -273,25 +268,20 @@ def _unstated(values: Values, path: Key) -> Iterator[tuple[str, int]]:
 def _pending(values: Values) -> Plain:
     requests = values.amounts(("pod", "requests"))
     pod = _pod(values, ("pod",), _POD, requests)
-    tolerations = [
-        {
-            part: text
-            for part in ("key", "operator", "value", "effect")
-            if (text := values.text(("pod", "tolerations", i, part)))
-        }
-        for i in range(values.length(("pod", "tolerations")))
-    ]
-    for toleration in tolerations:
+    tolerations = []
+    for i in range(values.length(("pod", "tolerations"))):
+        parts = ("key", "operator", "value", "effect")
+        toleration = _stated(**{p: values.text(("pod", "tolerations", i, p)) for p in parts})
         if "key" not in toleration:
             toleration.setdefault("operator", "Exists")
-    if tolerations:
-        pod["spec"]["tolerations"] = tolerations
-    if node := values.text(("pod", "node_name")):
-        pod["spec"]["nodeName"] = node
+        tolerations.append(toleration)
     gates = ("pod", "scheduling_gates")
     names = [values.text((*gates, i)) for i in range(values.length(gates))]
-    if names:
-        pod["spec"]["schedulingGates"] = [{"name": name} for name in names]
+    pod["spec"] |= _stated(
+        tolerations=tolerations,
+        nodeName=values.text(("pod", "node_name")),
+        schedulingGates=[{"name": name} for name in names],
+    )
     return pod
 
 

@@ -61,17 +61,6 @@ class _Unlisted(World):
         del kind
         return Opaque(key)
 
-    def taints(self) -> Any:
-        """Return the taints of the node."""
-        return self.list_of((self.side, "taints"), "Taint")
-
-    def pods(self) -> Any:
-        """Return the pods on the node."""
-        return self.list_of((self.side, "pods"), "RunningPod")
-
-    def _gates(self) -> Any:
-        return self.list_of(("pod", "scheduling_gates"), "")
-
 
 def _alike(old: PolicySource, new: PolicySource) -> bool:
     if any(rule.on_error == "Abort" for rule in (*old.filter, *new.filter)):

@@ -21,7 +21,7 @@ from typing import Any, Final
 import z3
 
 from policy_sched import model
-from policy_sched.language import ir
+from policy_sched.language import ir, lower
 from policy_sched.language.ir import ops
 from policy_sched.language.stdlib import (
     BUILTINS,
@@ -34,17 +34,6 @@ from policy_sched.language.stdlib import (
 )
 from policy_sched.language.values import CONVERSION, Some
 from policy_sched.prove import terms
-from policy_sched.prove.calls import (
-    CALLS,
-    FALLIBLE,
-    is_some,
-    masked,
-    of_list,
-    opt_value,
-    size,
-    table,
-)
-from policy_sched.prove.loops import Environment, Unrolled
 from policy_sched.prove.scores import Scores
 from policy_sched.prove.terms import (
     Choice,
@@ -55,6 +44,7 @@ from policy_sched.prove.terms import (
     Opaque,
     Optional,
     Record,
+    Term,
     as_double,
     checked,
     conjunction,
@@ -70,38 +60,27 @@ from policy_sched.prove.terms import (
 from policy_sched.prove.world import World
 
 _TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge")
 }
 #: The last character that a text of the solver may have.
 LAST_CHARACTER: Final = "\U0002ffff"
 WITHOUT_TERM: Final = {
-    "Other nodes, their domains, and counts of their pods: a claim has one node.": "domain_index "
-    "domain_at domain_list counts count_all count_on_row count_in_domain count_of_domain facts_at "
-    "node_at cluster column_at_nodes",
-    "Aggregates and quotas, which count pods of other nodes and of the queue.": "aggregate "
-    "aggregate_then aggregate_total aggregate_total_then aggregate_open aggregate_at "
-    "aggregate_on_row quota victim_quota quota_total",
-    "Objects of inputs, which may have any fields.": "input input_all input_exceeds input_root "
-    "input_at of_object object_of",
-    "Devices, which an allocator chooses.": "devices_at allocation_at",
-    "Affinity to nodes.": "affinity preference",
-    "Host ports, parts of texts, and columns whose name is not constant.": "ports each_text "
-    "column_of ctx row",
-    "What programs over many nodes compute at once; terms are of programs for one.": "divisor "
-    "share share_of_rest share_small share_of_rest_small masked_deviation unsure_sum "
-    "column_of_at_nodes victims victim_there violations pod_column pod_entry any_victim "
-    "greatest_victim least_victim sum_of_victims",
+    "nodes": "Other nodes, their domains, and counts of their pods: a claim has one node.",
+    "aggregates": "Aggregates and quotas, which count pods of other nodes and of the queue.",
+    "inputs": "Objects of inputs, which may have any fields.",
+    "devices": "Devices, which an allocator chooses.",
+    "affinity": "Affinity to nodes.",
+    "texts": "Host ports, parts of texts, and columns whose name is not constant.",
+    "programs": "What programs over many nodes compute at once; terms are of programs for one.",
 }
-"""What may be anything in a proof, each with the operations that have no term for that reason."""
+"""What may be anything in a proof, by what ops.toml says of operations without a term."""
 _NAMES: Final = {builtin.function: name for name, builtin in BUILTINS.items()}
 #: Elements of a constant list over which a loop is unrolled, and elements of all loops of a policy.
 _LONGEST: Final = 200
 _MOST: Final = 20_000
 
-
+Environment = Mapping[int, Any]
+"""What loop variables stand for, by their serial number."""
 _NOTHING_BOUND: Final[Mapping[int, int]] = {}
 
 
@@ -127,6 +106,113 @@ def _compiled(text: str) -> CodeType:
     return compile(plain, "ops.toml", "eval")
 
 
+def table(position: Any, entries: ir.graph.Table) -> Any:
+    """Return the entry of a table at a position; the nearest one outside of it."""
+    found: Any = entries.entries[-1]
+    for i, entry in reversed(list(enumerate(entries.entries[:-1]))):
+        found = ite(position - entries.first <= i, entry, found)
+    return found
+
+
+def of_choice(value: Any, make: Callable[[Any], Any]) -> Any:
+    """Return what is made of a value, or of both of a choice; None where one has no term."""
+    if not isinstance(value, Choice):
+        return make(value)
+    then, otherwise = of_choice(value.then, make), of_choice(value.otherwise, make)
+    return None if then is None or otherwise is None else ite(value.test, then, otherwise)
+
+
+def is_some(value: Any) -> Any:
+    """Return whether an optional has a value; None where that has no term."""
+    if isinstance(value, Choice):
+        return of_choice(value, is_some)
+    return value.present if isinstance(value, Optional) else False if value is None else None
+
+
+def opt_value(value: Any, default: Any) -> Any:
+    """Return the value of an optional, or a default."""
+    if isinstance(value, Optional):
+        return ite(value.present, value.value, default)
+    return default if value is None else None
+
+
+def masked(*pairs: Any) -> Listing:
+    """Return the list of values whose mask is true."""
+    return Listing(tuple(zip(pairs[::2], pairs[1::2], strict=True)))
+
+
+def of_list(given: Sequence[Any], *, there: bool) -> Any:
+    """Return whether a list has an element at a position, or that element."""
+    items, position = given[0], given[1]
+    if not isinstance(items, Listing):
+        return None
+    if there:
+        return conjunction(position >= 0, position < counted(t for t, _ in items.items))
+    found, before = given[2], 0
+    cases = []
+    for taken, item in items.items:
+        cases.append((conjunction(taken, equal(before, position)), item))
+        before = before + ite(taken, 1, 0)
+    for test, item in reversed(cases):
+        found = ite(test, item, found)
+    return found
+
+
+def size(items: Any) -> Any:
+    """Return the length of a list or a text; None where it has no term."""
+    if isinstance(items, Listing):
+        return counted(there for there, _ in items.items)
+    return z3.Length(items) if is_term(items) and z3.is_string(items) else None
+
+
+def _in(value: Any, items: Any) -> Any:
+    if not isinstance(items, Listing):
+        return None
+    parts = []
+    for there, item in items.items:
+        if isinstance(item, tuple | dict | list | float) or isinstance(value, tuple | dict | list):
+            return None
+        parts.append(conjunction(there, equal(value, item)))
+    return disjunction(*parts)
+
+
+def _texts(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: function(terms.text_of(a), terms.text_of(b))
+
+
+CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "contains_string_string": _texts(z3.Contains),
+    "startsWith_string_string": _texts(lambda a, b: z3.PrefixOf(b, a)),
+    "endsWith_string_string": _texts(lambda a, b: z3.SuffixOf(b, a)),
+    "indexOf_string_string": _texts(lambda a, b: z3.IndexOf(a, b, 0)),
+    "add_string_string": _texts(z3.Concat),
+    "in_any_list": _in,
+    "add_list_list": lambda a, b: Listing(a.items + b.items),
+}
+"""Terms of functions that do not fail, by the id of their overload; None where there is none."""
+
+
+def int_of_text(text: Any) -> tuple[Any, Any]:
+    """Return the int that a text is in decimal digits with or without a sign, and if it is none."""
+    text = terms.text_of(text)
+    below = z3.PrefixOf(z3.StringVal("-"), text)
+    signed = z3.Or(below, z3.PrefixOf(z3.StringVal("+"), text))
+    digits = z3.If(signed, z3.SubString(text, 1, z3.Length(text) - 1), text)
+    size_of = z3.StrToInt(digits)
+    number = z3.If(below, -size_of, size_of)
+    return number, negation(conjunction(size_of >= 0, terms.within_int64(number)))
+
+
+def _try_int(text: Any) -> Optional:
+    number, wrong = int_of_text(text)
+    return Optional(negation(wrong), number)
+
+
+CALLS["tryInt_string"] = _try_int
+FALLIBLE: Final[dict[str, Callable[..., tuple[Any, Any]]]] = {"int_string": int_of_text}
+"""Terms of functions that may fail: the value, and whether they fail with their only error."""
+
+
 class Printer:
     """Terms of the operations of one policy, over one pod and node."""
 
@@ -146,6 +232,14 @@ class Printer:
             "is_some": is_some, "opt_value": opt_value, "Optional": Optional,
             "mean": self._mean, "weighted": self._weighted, "masked": masked,
             "deviation_of_two": self._deviation_of_two, "table": table,
+        }  # fmt: skip
+
+        self._calls: dict[Any, Callable[..., Any]] = {
+            has_key: lambda *given: self._of_map(given, there=True),
+            value_at: lambda *given: self._of_map(given, there=False),
+            has_element: lambda *given: of_list(given, there=True),
+            element: lambda *given: of_list(given, there=False),
+            amount: self._amount, len: size, tolerates: self._tolerated,
         }  # fmt: skip
 
     @contextmanager
@@ -182,6 +276,11 @@ class Printer:
             return value
         return self._of_rep("s", ("text", self._digest(op, {})), described(op))
 
+    def outcome(self, value: lower.Value) -> tuple[Any, Term]:
+        """Return the value of what is lowered, and whether it fails instead."""
+        fails = False if value.err is None else failed(self.term(value.err))
+        return self.term(value.op), fails
+
     def _made(self, op: ir.Op, env: Environment) -> Any:
         kind = op.kind
         if kind is ops.PARAM:
@@ -206,11 +305,7 @@ class Printer:
     def _read(self, op: ir.Op, value: Any, env: Environment) -> Any:
         """Return a value in the form of its operation: numbers of what is opaque are constants."""
         if isinstance(value, Choice) and op.rep in "bisfce":
-            return ite(
-                value.test,
-                self._read(op, value.then, env),
-                self._read(op, value.otherwise, env),
-            )
+            return of_choice(value, lambda one: self._read(op, one, env))
         if isinstance(value, Opaque) and op.rep != "o":
             return self._constant(op, value.key)
         if op.rep in _FORMS and not _FORMS[op.rep](value):
@@ -232,7 +327,11 @@ class Printer:
         if op.rep == "e":
             fails = self.made.once((*key, "fails"), lambda: self.made.fresh(z3.BoolSort(), note))
             return ite(fails, 1, 0)
-        return self._of_rep(op.rep, key, note)
+        value = self._of_rep(op.rep, key, note)
+        pods = isinstance(op.data, str) and op.data in self.world.counts
+        if op.rep == "i" and (pods or note == "size" or note.startswith("count_")):
+            self.made.fact(value >= 0)
+        return value
 
     @staticmethod
     def _site(op: ir.Op) -> int:
@@ -254,8 +353,6 @@ class Printer:
                 case "i":
                     number = self.made.fresh(z3.IntSort(), note)
                     self.made.fact(terms.within_int64(number))
-                    if note == "size" or note.startswith("count_"):
-                        self.made.fact(number >= 0)
                     return number
             return Opaque(key)
 
@@ -369,8 +466,8 @@ class Printer:
     def field(self, value: Any, name: str, rep: str) -> Any:
         """Return a field of an object."""
         match value:
-            case Choice(test, then, otherwise):
-                return ite(test, self.field(then, name, rep), self.field(otherwise, name, rep))
+            case Choice():
+                return of_choice(value, lambda one: self.field(one, name, rep))
             case Record():
                 return self.world.attribute(value, name, rep)
             case Scores():
@@ -431,28 +528,15 @@ class Printer:
         if all(not is_term(value) and isinstance(value, bool | int | str) for value in given):
             result = function(*given)
             return result if isinstance(result, bool | int | str) else None
-        if function in (has_key, value_at):
-            return self._of_map(given, there=function is has_key)
-        if function is amount:
-            return self._amount(*given)
-        if function in (has_element, element):
-            return of_list(given, there=function is has_element)
-        if function is len:
-            return size(given[0])
-        if function is tolerates:
-            return self._tolerated(*given)
-        known = CALLS.get(_NAMES.get(function, ""))
+        known = self._calls.get(function) or CALLS.get(_NAMES.get(function, ""))
         return None if known is None else known(*given)
 
     def _of_map(self, given: Sequence[Any], *, there: bool) -> Any:
         mapping, key = given[0], given[1]
         default = given[2] if len(given) > 2 else False
         if isinstance(mapping, Choice):
-            return ite(
-                mapping.test,
-                self._of_map((mapping.then, *given[1:]), there=there),
-                self._of_map((mapping.otherwise, *given[1:]), there=there),
-            )
+            rest = given[1:]
+            return of_choice(mapping, lambda one: self._of_map((one, *rest), there=there))
         if isinstance(mapping, MappingTerm) and isinstance(key, str):
             if mapping.kind == "amounts":
                 return None
@@ -469,10 +553,7 @@ class Printer:
 
     def _amount(self, mapping: Any, resource: Any) -> Any:
         if isinstance(mapping, Choice):
-            then, otherwise = mapping.then, mapping.otherwise
-            return ite(
-                mapping.test, self._amount(then, resource), self._amount(otherwise, resource)
-            )
+            return of_choice(mapping, lambda one: self._amount(one, resource))
         if isinstance(mapping, dict) and isinstance(resource, str):
             return mapping.get(resource, 0)
         if isinstance(mapping, MappingTerm) and isinstance(resource, str):
@@ -483,22 +564,15 @@ class Printer:
         """Return whether one of the tolerations tolerates a taint, as `Toleration.tolerates`."""
         if not isinstance(tolerations, Listing):
             return None
-        key, value, effect = (self.field(taint, name, "s") for name in ("key", "value", "effect"))
         cases = []
         for there, item in tolerations.items:
-            own = {n: self.field(item, n, "s") for n in ("key", "operator", "value", "effect")}
-            operator_is = [equal(own["operator"], word) for word in ("Exists", "", "Equal")]
-            cases.append(
-                conjunction(
-                    there,
-                    disjunction(equal(own["effect"], ""), equal(own["effect"], effect)),
-                    disjunction(equal(own["key"], ""), equal(own["key"], key)),
-                    disjunction(
-                        operator_is[0],
-                        conjunction(disjunction(*operator_is[1:]), equal(own["value"], value)),
-                    ),
-                )
-            )
+            own = {n: self.field(item, n, "s") for n in ("effect", "key", "value")}
+            same = {n: equal(of, self.field(taint, n, "s")) for n, of in own.items()}
+            operator = self.field(item, "operator", "s")
+            any_or_same = [disjunction(equal(own[n], ""), same[n]) for n in ("effect", "key")]
+            exists, *equals = (equal(operator, word) for word in ("Exists", "", "Equal"))
+            same_value = conjunction(disjunction(*equals), same["value"])
+            cases.append(conjunction(there, *any_or_same, disjunction(exists, same_value)))
         return disjunction(*cases)
 
     # Loops.
@@ -559,20 +633,13 @@ class Printer:
         return ite(_TESTS[test](b, a), b, a)
 
     def _truncated(self, number: Double) -> Any:
-        size = number.most < 2.0**63
-        inside = (
-            True
-            if size
-            else conjunction(
-                terms.reals(number.value, -(2**63))[0] >= -(2**63),
-                terms.reals(number.value, 0)[0] < 2**63,
-            )
-        )
+        value = terms.reals(number.value, 0)[0]
+        inside = number.most < 2.0**63 or conjunction(value >= -(2**63), value < 2**63)
         return ite(conjunction(number.finite, inside), self.made.truncated(number), 0)
 
     def _to_int(self, number: Double, site: int) -> tuple[Any, Any]:
         value = terms.reals(number.value, 0)[0]
-        inside = True if number.most < 2.0**63 else conjunction(value > -(2**63), value < 2**63)
+        inside = number.most < 2.0**63 or conjunction(value > -(2**63), value < 2**63)
         whole = ite(conjunction(number.finite, inside), self.made.truncated(number), 0)
         return whole, ite(number.finite, ite(inside, 0, site), site + 4)
 
@@ -635,3 +702,103 @@ def described(op: ir.Op) -> str:
     if op.kind is ops.COLUMN and isinstance(op.data, tuple):
         return str(op.data[0])
     return op.kind.name
+
+
+class Unrolled:
+    """A loop over the elements of a list, one after the other."""
+
+    def __init__(
+        self, printer: Printer, op: ir.Op, loop: ir.Loop, source: Listing, env: Environment
+    ) -> None:
+        self._printer, self._loop = printer, loop
+        self._source, self._env = source, env
+        rest = list(op.args[1:])
+        self._stages = [rest.pop(0) for _ in range(loop.errors)]
+        self._first = rest.pop() if loop.kind is ir.LoopKind.FOLD else None
+        self._mask = rest.pop(0) if loop.masked else None
+        self._value = rest[0]
+        self._error = rest[1] if len(rest) > 1 else None
+        self._stage_errors: list[Term] = [0] * loop.errors
+
+    def _elements(self) -> Iterator[tuple[Term, Any, dict[int, Any]]]:
+        """Yield when each element takes part, itself, and the variables with it."""
+        position: Term = 0
+        for there, item in self._source.items:
+            if there is False:
+                continue
+            env = {**self._env, self._loop.param: item}
+            if self._loop.index is not None and self._first is None:
+                env[self._loop.index] = position
+            for i, stage in enumerate(self._stages):
+                error = ite(there, self._printer.term(stage, env), 0)
+                so_far = self._stage_errors[i]
+                self._stage_errors[i] = ite(failed(so_far), so_far, error)
+            taken = there
+            if self._mask is not None:
+                taken = conjunction(there, self._printer.term(self._mask, env))
+            yield taken, item, env
+            position = position + ite(there, 1, 0)
+
+    def result(self) -> Any:
+        """Return (value, error), or None where the loop has no term."""
+        match self._loop.kind:
+            case ir.LoopKind.ALL | ir.LoopKind.EXISTS:
+                found = self._quantifier(every=self._loop.kind is ir.LoopKind.ALL)
+            case ir.LoopKind.COUNT:
+                found = counted([taken for taken, _, _ in self._elements()]), 0
+            case ir.LoopKind.SUM_INT:
+                found = self._sum()
+            case ir.LoopKind.SUM_DOUBLE:
+                found = self._sum_of_doubles()
+            case ir.LoopKind.LIST:
+                items = [(t, self._printer.term(self._value, e)) for t, _, e in self._elements()]
+                found = Listing(tuple(items)), 0
+            case ir.LoopKind.FOLD if self._first is not None:
+                found = self._fold(self._first)
+            case _:
+                return None
+        value, error = found
+        for stage in reversed(self._stage_errors):
+            error = ite(failed(stage), stage, error)
+        return value, error
+
+    def _quantifier(self, *, every: bool) -> tuple[Any, Any]:
+        decided, errors = [], []
+        for taken, _, env in self._elements():
+            value = self._printer.term(self._value, env)
+            error = 0 if self._error is None else self._printer.term(self._error, env)
+            decides = negation(value) if every else value
+            decided.append(conjunction(taken, negation(failed(error)), decides))
+            errors.append(ite(taken, error, 0))
+        settled, first = disjunction(*decided), 0
+        for error in reversed(errors):
+            first = ite(failed(error), error, first)
+        return (negation(settled) if every else settled), ite(settled, 0, first)
+
+    def _sum(self) -> tuple[Any, Any]:
+        so_far: Any = 0
+        error: Any = 0
+        for taken, _, env in self._elements():
+            so_far = so_far + ite(taken, self._printer.term(self._value, env), 0)
+            if self._loop.site:
+                so_far, own = checked(so_far, self._loop.site)
+                error = ite(failed(error), error, own)
+        return so_far, error
+
+    def _sum_of_doubles(self) -> tuple[Any, Any]:
+        made = self._printer.made
+        so_far = made.double(0.0)
+        for taken, _, env in self._elements():
+            added = made.add(so_far, self._printer.term(self._value, env))
+            so_far = ite(taken, added, so_far)
+        return so_far, 0
+
+    def _fold(self, first: ir.Op) -> tuple[Any, Any]:
+        so_far, error = self._printer.term(first, self._env), 0
+        for there, item in self._source.items:
+            env = {**self._env, self._loop.param: item, self._loop.index or 0: so_far}
+            if self._error is not None:
+                own = ite(there, self._printer.term(self._error, env), 0)
+                error = ite(failed(error), error, own)
+            so_far = ite(there, self._printer.term(self._value, env), so_far)
+        return so_far, error

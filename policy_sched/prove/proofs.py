@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Final
 
+from policy_sched.errors import Diagnostic
 from policy_sched.language import check, compile_expression, lower
 from policy_sched.language.ir import ops
 from policy_sched.language.runtime import FAILED, Activation
 from policy_sched.language.syntax import Span, ast
-from policy_sched.language.values import INT64, types
+from policy_sched.language.values import DOUBLES, INT64, types
 from policy_sched.model import PodInfo
 from policy_sched.preemption import Case
 from policy_sched.profiles.check import (
@@ -27,19 +29,20 @@ from policy_sched.profiles.check import (
     VICTIM,
     CheckedProof,
     ClaimRule,
+    check_proof,
+    is_proof,
     resolved,
 )
+from policy_sched.profiles.load import load_file
 from policy_sched.prove.claims import Claim, comparisons
 from policy_sched.prove.counterexample import VICTIM_UID, Run, bound_says, loaded, node_of
 from policy_sched.prove.printer import Printer
-from policy_sched.prove.reading import read
-from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, Rule, ScoreTerm
+from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, Rule, ScoreTerm, read, refuse
 from policy_sched.prove.scores import scores_beside
 from policy_sched.prove.terms import (
     Double,
     Term,
     conjunction,
-    failed,
     implies,
     is_term,
     ite,
@@ -54,6 +57,20 @@ _ONE_NUMBER: Final = (
     "what is free follows from two"
 )
 _LIMIT: Final = "another number of pods or of their requests"
+
+
+def proofs_in(path: str) -> list[CheckedProof]:
+    """Return the PolicyProofs of a file. Raises PolicyError with the errors of all of them."""
+    file = load_file(Path(path))
+    found: list[CheckedProof] = []
+    problems: list[Diagnostic] = list(file.problems)
+    for document in file.documents:
+        if is_proof(document.marked):
+            proof, wrong = check_proof(document.marked)
+            problems += wrong
+            found += [] if proof is None else [proof]
+    refuse(problems)
+    return found
 
 
 class ProofClaims:
@@ -130,10 +147,7 @@ class ProofClaims:
         low, rep = self._low, lower.rep_of(kind)
         self._world.given[name] = term
         op = low.op(ops.FIELD_OF_POD, low.op(ops.POD, rep="o"), rep=rep, data=name)
-        if kind == types.INT:
-            low.globals[name] = lower.Value(op, None, kind, INT64)
-        else:
-            low.globals[name] = lower.Value(op, None, kind)
+        low.globals[name] = lower.Value(op, None, kind, INT64 if kind == types.INT else DOUBLES)
         return ast.Var(name=name, type=kind, span=Span(0, 0))
 
     def claims(self) -> Iterator[Claim]:
@@ -160,9 +174,7 @@ class ProofClaims:
     def _term(self, rule: ClaimRule) -> tuple[Term, Term]:
         """Return whether a rule is true, and whether it fails."""
         core = resolved(rule.core, self._names)
-        value = self._low.plain(self._low.lower(core, {}))
-        wrong = False if value.err is None else failed(self._printer.term(value.err))
-        return self._printer.term(value.op), wrong
+        return self._printer.outcome(self._low.plain(self._low.lower(core, {})))
 
     def _is(self, rule: ClaimRule, *, true: bool) -> Term:
         """Return whether a rule is true, or whether it is not: false, or a failure."""

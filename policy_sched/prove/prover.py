@@ -26,17 +26,14 @@ from policy_sched.language import check
 from policy_sched.profiles.check import is_proof
 from policy_sched.profiles.load import load_file
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
-from policy_sched.prove import tested
+from policy_sched.prove import examples
 from policy_sched.prove.claims import Claim, claims_of, comparisons
-from policy_sched.prove.clusters import differing, smaller
 from policy_sched.prove.counterexample import Run, with_expectation
-from policy_sched.prove.proofs import ProofClaims
-from policy_sched.prove.reading import proofs_in, read
-from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
-from policy_sched.prove.samples import Leaves, plainest, samples
+from policy_sched.prove.examples import Kept, Leaves, plainest
+from policy_sched.prove.proofs import ProofClaims, proofs_in
+from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, read
 from policy_sched.prove.solving import NEEDS_TIME, Answer, Question
 from policy_sched.prove.terms import Double, Terms, conjunction, texts_in, unlike_numbers
-from policy_sched.prove.tested import Kept
 from policy_sched.prove.world import World
 
 PROVEN, BOUNDED, REFUTED, UNKNOWN = "proven", "proven up to", "refuted", "unknown"
@@ -211,11 +208,11 @@ class _Decision:
         """Return the verdict that a test beside a policy brings; None if none shows anything."""
         claim = self._claim
         if claim.differ is not None:
-            for name, old, new in tested.differences(self._sides, claim.about, claim.plugin):
+            for name, old, new in examples.differences(self._sides, claim.about, claim.plugin):
                 if claim.differ(old, new):
                     return self._said(REFUTED, f"{claim.refuted}, as the test {name!r} shows")
         elif claim.tested is not None:
-            told = partial(tested.outcomes, self._sides[0], claim.policies[0], claim.plugin)
+            told = partial(examples.outcomes, self._sides[0], claim.policies[0], claim.plugin)
             for name, seen in self._prover.kept(("tests", claim.plugin), told):
                 if claim.tested(seen):
                     return self._said(PROVEN, f"as the test {name!r} shows")
@@ -269,7 +266,7 @@ class _Decision:
         """Return the verdict that one of some pods and nodes brings; None if none does."""
         first = None
         exact = not self._resting_on(question)
-        for values in islice(samples(question, self._leaves, start, exact=exact), _RUNS):
+        for values in islice(examples.samples(question, self._leaves, start, exact=exact), _RUNS):
             verdict = self._shown(question, values, first)
             if verdict.test is None:
                 continue
@@ -285,7 +282,7 @@ class _Decision:
             return None
 
         def told() -> Iterator[Leaves]:
-            return differing(name, [read(paths) for paths in sides], self._leaves)
+            return examples.differing(name, [read(paths) for paths in sides], self._leaves)
 
         for values in islice(self._prover.kept((sides, name), told), _RUNS):
             verdict = self._shown(question, values)
@@ -297,7 +294,7 @@ class _Decision:
         """Return a verdict whose cluster is as small as the scheduler needs to confirm it."""
         left = _RUNS
         while left:
-            for other in islice(smaller(values), left):
+            for other in islice(examples.smaller(values), left):
                 left -= 1
                 shown = self._shown(question, other)
                 if shown.test is not None and shown.answer == verdict.answer:
@@ -397,15 +394,15 @@ def prove(
     longest = max(int(settings.timeout) for settings in parts)
     limits = ProcessLimits(longest * 2 + _BESIDE, _MEMORY) if limits is None else limits
     with ExitStack() as stack:
-        idle = [_process(limits)]
-        stack.callback(_end, idle)
-        blanks = [_answer(idle[0], settings) for settings in parts]
+        idle = [stack.enter_context(_process(limits))]
+        blanks = [_blanks(idle[0], settings) for settings in parts]
         questions = [
             (settings, number, blank)
             for settings, of_part in zip(parts, blanks, strict=True)
             for number, blank in enumerate(of_part)
         ]
-        idle += [_process(limits) for _ in range(min(jobs, len(questions) // _SHARE) - 1)]
+        more = range(min(jobs, len(questions) // _SHARE) - 1)
+        idle += [stack.enter_context(_process(limits)) for _ in more]
         return _all_decided(idle, questions, advance)
 
 
@@ -413,12 +410,7 @@ def _process(limits: ProcessLimits) -> LimitedProcess[Any, Any]:
     return LimitedProcess(answered, limits, forks=True)
 
 
-def _end(processes: Sequence[LimitedProcess[Any, Any]]) -> None:
-    for process in processes:
-        process.__exit__()
-
-
-def _answer(process: LimitedProcess[Any, Any], settings: Settings) -> list[Verdict]:
+def _blanks(process: LimitedProcess[Any, Any], settings: Settings) -> list[Verdict]:
     process.begin((settings, -1))
     blanks: list[Verdict] = process.result()
     return blanks

@@ -14,10 +14,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import z3
 
-from policy_sched.language import check, diagnostics, lower
+from policy_sched.errors import Diagnostic, PolicyError, Severity
+from policy_sched.language import check, diagnostics, lower, problems_of
 from policy_sched.language.ir import ops
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
+from policy_sched.profiles.load import policy_source, read_policies
 from policy_sched.prove.printer import Printer
 from policy_sched.prove.scores import Scores
 from policy_sched.prove.terms import (
@@ -197,12 +199,38 @@ def _one_fails(conditions: Sequence[RuleTerm]) -> Term:
     return conjunction(wrong, negation(disjunction(*(rule.rejects for rule in conditions))))
 
 
+def refuse(problems: Sequence[Diagnostic]) -> None:
+    """Raise PolicyError with the errors among some problems, if there are any."""
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+    if errors:
+        raise PolicyError(sorted(set(errors)))
+
+
+def read(paths: Sequence[str]) -> list[check.CheckedPolicy]:
+    """Return the policies of files. Raises PolicyError with the errors of all of them."""
+    policies, problems = read_policies(paths)
+    checked: list[check.CheckedPolicy] = []
+    for policy in policies:
+        found, wrong = check.check_policy(policy_source(policy))
+        problems += wrong
+        if found is not None and policy.sound:
+            problems += problems_of(found)
+            checked.append(found)
+    refuse(problems)
+    return checked
+
+
 class PolicyPrinter:
     """Lowers the rules of one checked policy and makes terms of them."""
 
     def __init__(self, policy: check.CheckedPolicy, world: World, salt: str = "") -> None:
         self._policy = policy
         self._printer = Printer(world, salt)
+        world.counts.update(
+            kind.identity
+            for kind in policy.aggregates
+            if kind.kind == "count" and not kind.half_life
+        )
         self.low = lower.make_lowering(policy.params, policy.params_type, policy.functions)
         self.low.objects = {kind.name: kind for kind in policy.objects}
         if policy.inputs:
@@ -252,10 +280,7 @@ class PolicyPrinter:
     def _form(self, value: Any) -> Any:
         """Return what equal rules, and records of rules, have in common."""
         if isinstance(value, check.Checked):
-            lowered = self.low.lower(value.core, {})
-            whole = self.low.val(lowered) if isinstance(lowered, lower.Opt) else lowered
-            plain = self.low.plain(whole)
-            return self._printer.shape(plain.op)
+            return self._printer.shape(self._lowered(value.core).op)
         if isinstance(value, diagnostics.PreemptionRules):
             value = (value.victim_order, value.node_order, value.unit)
         if isinstance(value, msgspec.Struct):
@@ -293,10 +318,10 @@ class PolicyPrinter:
 
     def value(self, core: ast.Core) -> tuple[Any, Term]:
         """Return the term of an expression, and whether it fails."""
-        lowered = self.low.lower(core, {})
-        value = self.low.val(lowered) if isinstance(lowered, lower.Opt) else self.low.plain(lowered)
-        error = False if value.err is None else failed(self._printer.term(value.err))
-        return self._printer.term(value.op), error
+        return self._printer.outcome(self._lowered(core))
+
+    def _lowered(self, core: ast.Core) -> lower.Value:
+        return self.low.plain(self.low.lower(core, {}))
 
     def rule(
         self, checked: check.Checked, name: str, on_error: str = "", reason: Term = ""
@@ -350,8 +375,7 @@ class PolicyPrinter:
             value = (
                 whole if not keeps else lower.Value(value.op, whole.err, value.type, value.range)
             )
-        number = self._printer.term(value.op)
-        fails = False if value.err is None else failed(self._printer.term(value.err))
+        number, fails = self._printer.outcome(value)
         bounded = self.low.range(value).within(0, 100)
         if bounded and is_term(number):
             inside = conjunction(number >= 0, number <= 100)
@@ -379,5 +403,4 @@ class PolicyPrinter:
             if value.type == types.DOUBLE:
                 near = lower.rounded(self.low, value)
                 value = lower.to_int(self.low, near, normalizer.core.span)
-            fails = False if value.err is None else failed(self._printer.term(value.err))
-            return self._printer.term(value.op), fails
+            return self._printer.outcome(value)

@@ -47,10 +47,13 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "node_selector": "label"}
 _AMOUNTS: Final = frozenset({"requests", "limits", "non_zero_requests"})
 _OWNER: Final = frozenset({"owner_name", "owner_uid", "owner_kind"})
-_TEXTS: Final = {
+_WORDS: Final = {
     "effect": _EFFECTS,
+    "effect?": ("", *_EFFECTS),
+    "operator": ("", "Equal", "Exists", "Lt", "Gt"),
+    "preemption": ("", "Never", "PreemptLowerPriority"),
 }
-
+"""What texts of a kind may be."""
 
 _LOWER: Final = z3.Union(z3.Range("a", "z"), z3.Range("0", "9"))
 _ALNUM: Final = z3.Union(_LOWER, z3.Range("A", "Z"))
@@ -62,6 +65,7 @@ _LABEL: Final = z3.Union(
     _ALNUM,
     z3.Concat(_ALNUM, z3.Loop(_WORD, 0, 61), _ALNUM),
 )
+_SYNTAX: Final = {"name": _NAME, "key": _KEY, "label": _LABEL}
 FORMS: Final = (_KEY, _NAME, _LABEL)
 """Forms of texts; each word of a-z with up to 60 letters has all of them."""
 
@@ -88,6 +92,8 @@ class World:
         self.kept: dict[tuple[Any, ...], Any] = {}
         """Terms by those numbers."""
         self.alive: list[object] = []
+        self.counts: set[object] = set()
+        """What aggregates are called that are numbers of pods."""
 
     def constant(self, key: tuple[Any, ...], sort: Term) -> Term:
         """Return the constant for a key; a new one has no facts yet."""
@@ -148,13 +154,16 @@ class World:
                 self.terms.assume(terms.implies(some, there))
                 return there
             case "podCount":
-                return self.number((self.side, family), 0, 2**31 - 1)
+                return self._pod_count()
             case "creationTime" if rep == "i":
                 stated = NODE_COLUMNS[family]
                 leaf = self.number((self.side, family), stated.minimum, stated.maximum)
                 self.terms.notes[str(leaf)] = "creationTime"
                 return leaf
         return None
+
+    def _pod_count(self) -> Term:
+        return self.number((self.side, "podCount"), 0, 2**31 - 1)
 
     def _free(self, resource: str) -> Term:
         free = self._amount("allocatable", resource) - self._amount("requested", resource)
@@ -169,12 +178,12 @@ class World:
         leaf = self.number(key, 0, most)
         if new and family == "nonZeroRequested":
             requested = self._amount("requested", resource)
-            pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
+            pods = self._pod_count()
             none = z3.And(requested == 0, leaf == NON_ZERO.get(resource, 0) * pods)
             self._non_zero(leaf, requested, resource, z3.Or(leaf == requested, none))
             self.terms.assume(terms.disjunction(leaf >= requested, requested > MAX_UNITS))
         if new and family == "requested":
-            pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
+            pods = self._pod_count()
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
 
@@ -189,47 +198,48 @@ class World:
         self.terms.notes[str(leaf)] = "requests that are not stated"
         self.terms.prefer(leaf, shown)
 
-    def list_of(self, key: tuple[Any, ...], kind: str) -> Listing:
-        """Return a list of objects of a kind, unrolled up to the bound."""
+    def list_of(self, key: tuple[Any, ...], kind: str) -> Any:
+        """Return a list of objects of a kind, or of texts, unrolled up to the bound."""
         if key not in self.lists:
             length = self.number((*key, "length"), 0, self.bound)
             self.unrolled[".".join(map(str, key))] = self.bound
-            items = tuple((length > i, Record(kind, (*key, i))) for i in range(self.bound))
-            self.lists[key] = Listing(items)
+            paths = [(*key, i) for i in range(self.bound)]
+            items = [self.text(path) if kind == "text" else Record(kind, path) for path in paths]
+            self.lists[key] = Listing(tuple((length > i, item) for i, item in enumerate(items)))
+            self._assume_of_list(kind, length, self.lists[key])
         return self.lists[key]
 
-    def taints(self) -> Listing:
+    def _assume_of_list(self, kind: str, length: Term, listing: Listing) -> None:
+        """Note what is known of a new list."""
+        match kind:
+            case "text":
+                self.terms.assume(*(text != "" for _, text in listing.items))
+            case "RunningPod":
+                self.terms.assume(self._pod_count() == length)
+            case "Taint":
+                for i, (there, item) in enumerate(listing.items):
+                    for _, other in listing.items[:i]:
+                        same = [
+                            self.attribute(item, name, "s") == self.attribute(other, name, "s")
+                            for name in ("key", "effect")
+                        ]
+                        self.terms.assume(terms.implies(there, z3.Not(z3.And(*same))))
+
+    def taints(self) -> Any:
         """Return the taints of the node."""
-        key = (self.side, "taints")
-        new = key not in self.lists
-        listing = self.list_of(key, "Taint")
-        if new:
-            for i, (there, item) in enumerate(listing.items):
-                for _, other in listing.items[:i]:
-                    same = [
-                        self.attribute(item, name, "s") == self.attribute(other, name, "s")
-                        for name in ("key", "effect")
-                    ]
-                    self.terms.assume(terms.implies(there, z3.Not(z3.And(*same))))
-        return listing
+        return self.list_of((self.side, "taints"), "Taint")
 
     def victim(self) -> Record:
         """Return the pod on the node that a claim calls `victim`."""
         if ("victim", "length") not in self.leaves:
             self.number(("victim", "length"), 1, 1)
-            pods = self.number((self.side, "podCount"), 0, 2**31 - 1)
+            pods = self._pod_count()
             self.terms.assume(pods >= 1)
         return Record("RunningPod", ("victim",))
 
-    def pods(self) -> Listing:
+    def pods(self) -> Any:
         """Return the pods on the node."""
-        key = (self.side, "pods")
-        new = key not in self.lists
-        listing = self.list_of(key, "RunningPod")
-        if new:
-            count = self.number((self.side, "podCount"), 0, 2**31 - 1)
-            self.terms.assume(count == self.leaves[*key, "length"])
-        return listing
+        return self.list_of((self.side, "pods"), "RunningPod")
 
     # Records.
 
@@ -245,7 +255,7 @@ class World:
         if record.kind == "Pod" and name == "tolerations":
             return self.list_of(("pod", "tolerations"), "Toleration")
         if record.kind == "Pod" and name == "scheduling_gates":
-            return self._gates()
+            return self.list_of(key, "text")
         if name in _MAPS and rep == "o":
             return Mapping(_MAPS[name], key)
         if name in _AMOUNTS and rep == "o":
@@ -265,18 +275,6 @@ class World:
         if rep == "i" and name == "priority":
             return self.number(key, -(2**31), 2**31 - 1)
         return Opaque(key)
-
-    def _gates(self) -> Listing:
-        """Return the scheduling gates of the pod, which are texts."""
-        key = ("pod", "scheduling_gates")
-        if key not in self.lists:
-            items = self.list_of(key, "").items
-            texts = [self.text((*key, i)) for i, _ in enumerate(items)]
-            self.terms.assume(*(text != "" for text in texts))
-            self.lists[key] = Listing(
-                tuple((there, text) for (there, _), text in zip(items, texts, strict=True))
-            )
-        return self.lists[key]
 
     def _pod_text(self, record: Record, name: str) -> Any:
         key = (*record.path, name)
@@ -378,30 +376,17 @@ class ChangedWorld(World):
             return super().number(key, least, most)
         leaf = super().number(("changed", *key), least, most)
         if key[:2] == (self.side, "requested"):
-            pods = super().number((self.side, "podCount"), 0, 2**31 - 1)
+            pods = self._pod_count()
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
 
 
 def _form(text: Term, kind: str) -> list[Term]:
-    """Return what holds of a text of a kind."""
-    match kind:
-        case "name":
-            return [z3.InRe(text, _NAME)]
-        case "name?":
-            return [z3.Or(text == "", z3.InRe(text, _NAME))]
-        case "key":
-            return [z3.InRe(text, _KEY)]
-        case "key?":
-            return [z3.Or(text == "", z3.InRe(text, _KEY))]
-        case "label":
-            return [z3.InRe(text, _LABEL)]
-        case "operator":
-            return [z3.Or(*[text == word for word in ("", "Equal", "Exists", "Lt", "Gt")])]
-        case "preemption":
-            return [z3.Or(*[text == word for word in ("", "Never", "PreemptLowerPriority")])]
-        case "effect?":
-            return [z3.Or(*[text == word for word in ("", *_EFFECTS)])]
-    if kind in _TEXTS:
-        return [z3.Or(*[text == word for word in _TEXTS[kind]])]
-    return []
+    """Return what holds of a text of a kind; with "?" it may be empty, too."""
+    if kind in _WORDS:
+        return [z3.Or(*[text == word for word in _WORDS[kind]])]
+    form = _SYNTAX.get(kind.removesuffix("?"))
+    if form is None:
+        return []
+    inside = z3.InRe(text, form)
+    return [z3.Or(text == "", inside) if kind.endswith("?") else inside]

@@ -34,7 +34,7 @@ from policy_sched.plugins.rules import bind
 from policy_sched.prove import counterexample
 from policy_sched.prove.claims import ELSEWHERE
 from policy_sched.prove.prover import PROVEN, REFUTED, Prover, Settings, Verdict, prove
-from policy_sched.prove.reading import read
+from policy_sched.prove.rules import read
 from policy_sched.prove.terms import Code, is_term, texts_in
 from policy_sched.scheduler.setup import load_cluster
 

@@ -193,6 +193,23 @@ def test_other_sections_are_compared_with_their_conditions(
     assert "nothing else differs: unknown: not compared" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("value", "answer"), [("count: true", "refuted"), ("sum: 1", "unknown")])
+def test_numbers_of_pods_are_not_negative(
+    value: str, answer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An aggregate may have any value of its type; what no pod and node can show is not refuted."""
+    spec = f"""spec:
+  aggregates: [{{name: pods, by: pod.namespace, {value}}}]
+  filter: [{{expression: 'aggregates.pods[pod.namespace] + node.podCount >= node.podCount'}}]
+"""
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"{EVERY_SECTION.partition('spec:')[0]}{spec}")
+    assert run(["prove", str(file)]) == (answer == "refuted")
+    out = capsys.readouterr().out
+    assert f"filter[0] rejects some node: {answer}: " in out, out
+    assert "some node passes: proven" in out
+
+
 def test_what_is_assumed_narrows_what_is_looked_at(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import z3
 from hypothesis import given, settings, strategies as st
 
+from policy_sched.prove.solving import Texts
 from policy_sched.prove.terms import text_of
-from policy_sched.prove.texts import Texts
 from policy_sched.prove.world import FORMS
 from tests.examples import scaled
 

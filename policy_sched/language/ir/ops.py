@@ -80,7 +80,8 @@ class OpKind(msgspec.Struct, frozen=True, eq=False):
     ``elementwise`` vector texts take arrays of any shape. ``by_row`` ops are read by the number of
     the row, ``columns`` hold a column of the node table, or its family, as data.
     ``pod_invariant`` is whether the value stays the same from pod to pod if the arguments do and
-    the row has not changed. ``node_field`` is what it reads of a node besides columns.
+    the row has not changed. ``node_field`` is what it reads of a node besides columns. ``smt`` is
+    the text of its term for a solver; without one, ``opaque`` says what it depends on.
     """
 
     name: str
@@ -97,6 +98,7 @@ class OpKind(msgspec.Struct, frozen=True, eq=False):
     pod_invariant: bool = True
     node_field: str = ""
     smt: str = ""
+    opaque: str = ""
 
     @property
     def is_name(self) -> bool:

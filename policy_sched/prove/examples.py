@@ -1,0 +1,406 @@
+"""Examples where the solver finds none or gives up: pods and nodes at random, and tests beside.
+
+Theory of operation. What is drawn is mostly plain, near the numbers and texts that a claim or a
+policy names, and the same each time. `samples` draws values of the constants of a question.
+`differing` draws small clusters, on which the programs of two versions of a policy run: what has
+no term (domains, parts of texts, the time) and what takes the solver long often differs on one.
+`outcomes` and `differences` run the tests beside a policy, which have more than one pod and one
+node. The scheduler confirms whatever is found, as any other counterexample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import z3
+
+from policy_sched.cluster import Cache
+from policy_sched.errors import PolicySchedError
+from policy_sched.language import check, compile_policy
+from policy_sched.language.runtime import FAILED, Activation
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import RuleError
+from policy_sched.manifests import decode_object
+from policy_sched.model import PodInfo
+from policy_sched.plugins.rules import bind
+from policy_sched.policytest import (
+    ExpectedOutcome,
+    PluginOutcome,
+    Scenario,
+    load_scenarios,
+    observe_scenario,
+)
+from policy_sched.prove import counterexample
+from policy_sched.prove.counterexample import RUN
+from policy_sched.prove.solving import Question
+from policy_sched.prove.terms import Code, is_term, parts_of, texts_in
+from policy_sched.scheduler.setup import load_cluster
+
+Leaves = Mapping[tuple[Any, ...], Any]
+"""The value of each constant of a model; None is a text that is missing."""
+#: What is tried beside what is named.
+_TEXTS: Final = ("a", "b", "a,b", "1", "7", "1.2.0", "2.0.0", "yes", "true", "owner")
+_NUMBERS: Final = (0, 0, 1, 2, 10, 100, 1000, 4000, 100_000, 1_000_000, 2**30)
+#: Draws of one claim: of all pods and nodes, and of those that come near what is asked.
+DRAWS: Final = 300
+_DURATION: Final = re.compile(r"(\d{1,6})([smh])")
+NOW: Final = ("now",)
+"""What the hour of an example is called."""
+#: When the pods are decided: at half past `NOW`, which is 12.
+_NOW: Final = 1_767_270_600_000_000_000
+#: Clusters of one policy, and pods for each.
+_CLUSTERS: Final = 300
+_PODS: Final = 8
+_SIDES: Final = ("node", "peer", "peer2")
+_KEY: Final = re.compile(r"[a-z0-9.-]+/[a-zA-Z0-9.-]+")
+_OWN: Final = ("scheduling_gates", "tolerations", "node_selector", "node_name", "name")
+"""What running pods do not have of pending ones."""
+_SUMS: Final = ("requested", "nonZeroRequested", "podCount", "non_zero_requests")
+"""What follows from the pods."""
+_NUMBER, _TEXT = z3.Int("number"), z3.String("text")
+"""What is drawn beside what has a term."""
+_TESTS_FILE: Final = "tests.yaml"
+#: Tests that are run for one policy.
+_MOST: Final = 20
+T = TypeVar("T")
+
+
+class Draws:
+    """Values of constants, drawn near the numbers and texts of a question."""
+
+    def __init__(self, terms: list[Any], constants: Sequence[Any] = ()) -> None:
+        """``constants``: texts and numbers that policies name."""
+        self._random = Random(7)  # noqa: S311  # examples, no secrets
+        named = [text for text in constants if isinstance(text, str)]
+        self._texts = [text for text in (*texts_in(terms), *named) if len(text) < 64]
+        numbers = {p.term.as_long() for p in parts_of(terms) if z3.is_int_value(p.term)}
+        numbers |= {number for number in constants if type(number) is int}
+        self._written = [str(number) for number in constants if not isinstance(number, str)]
+        self._written += [
+            moment.strftime("%Y-%m-%dT%H:%M:%SZ") for text in named for moment in _moments(text)
+        ]
+        near = sorted({n + by for n in numbers for by in (-1, 0, 1) if abs(n) < 2**62})
+        self._numbers = [*near, *_NUMBERS]
+        self.draw_texts()
+
+    def draw_texts(self) -> None:
+        """Choose the texts of what is drawn next: few, as it matters which are equal."""
+        self._drawn = self._random.choices([*self._texts, *_TEXTS], k=2)
+        if self._written:
+            written, numbers = self._random.choices(self._written, k=2), map(str, self._numbers)
+            written += self._random.choices([*numbers], k=2)
+            self._drawn += [*written, ",".join(written[1:3])]
+
+    def value(self, leaf: Any, key: tuple[Any, ...], plain: float) -> Any:
+        """Return a value for a constant; ``plain``: how often it is absent, empty, or 0."""
+        random = self._random
+        if not is_term(leaf) and not isinstance(leaf, Code):
+            return leaf
+        if random.random() < plain:
+            return plainest(leaf, key)
+        if isinstance(leaf, Code) or z3.is_string(leaf):
+            return random.choice(self._drawn)
+        if z3.is_bool(leaf):
+            return random.random() < 0.5
+        if key[-1] in ("length", "podCount"):
+            return random.randrange(4)
+        return random.choice(self._numbers)
+
+
+def _moments(text: str) -> Iterator[datetime]:
+    """Yield moments that are as long before the time of an example as a text says, and nearly."""
+    found = _DURATION.fullmatch(text)
+    for off in (0, 1) if found else ():
+        unit = {"s": 1, "m": 60, "h": 3600}[found[2]]  # type: ignore[index]  # it matches
+        yield datetime(2026, 1, 1, 12, 30) - timedelta(seconds=int(found[1]) * unit - off)  # type: ignore[index]
+
+
+def plainest(leaf: Any, key: tuple[Any, ...]) -> Any:
+    """Return the plainest value of a constant."""
+    if isinstance(leaf, Code):
+        return None
+    if z3.is_string(leaf):
+        words = {"name": "a", "namespace": "default", "key": "a", "effect": "NoSchedule"}
+        return words.get(key[-1] if key[1:2] != ("tolerations",) else "", "")
+    if z3.is_bool(leaf):
+        return key[0] == "others"
+    return 110 if key == ("node", "allocatable", "pods") else 0
+
+
+def samples(
+    question: Question, leaves: Leaves, start: Leaves, *, exact: bool = True
+) -> Iterator[Leaves]:
+    """Yield values of the constants that concern a question, under which it may hold.
+
+    The first are those of ``start``; each differs in some from those before. Without ``exact``
+    other constants may concern it, too, through what has no term.
+    """
+    own = question.own(leaves) if exact else leaves
+    draws, random = Draws(question.stated), Random(11)  # noqa: S311
+    values = {key: start.get(key, plainest(leaf, key)) for key, leaf in own.items()}
+    seen = set[str]()
+    for number in range(DRAWS):
+        draws.draw_texts()
+        changed = random.sample(list(own), min(len(own), random.choice((1, 2, 2, 3, 8))))
+        other = {**values, **{key: draws.value(own[key], key, 0.3) for key in changed}}
+        other = other if number else values
+        if not exact:
+            other = {**other, NOW: random.randrange(24)}
+        if repr(other) not in seen and question.fits(own, other):
+            values = other
+            yield values
+        seen.add(repr(other))
+
+
+def constants_of(*policies: check.CheckedPolicy) -> list[Any]:
+    """Return the texts and numbers that policies and their parameters name."""
+    todo: list[Any] = [*policies]
+    found: dict[Any, None] = {}
+    while todo:
+        match todo.pop():
+            case check.CheckedPolicy() as policy:
+                found |= dict.fromkeys(_plain(policy.params))
+                todo += [getattr(policy, name) for name in policy.__struct_fields__]
+            case check.Checked() as checked:
+                todo.append(checked.core)
+            case ast.UserFunction() as function:
+                todo.append(function.body)
+            case ast.Core() as core:
+                constants = (p.value for p in check.walk(core) if isinstance(p, ast.Const))
+                found |= dict.fromkeys(of for constant in constants for of in _plain(constant))
+            case Mapping() as inner:
+                todo += inner.values()
+            case tuple() | list() as parts:
+                todo += parts
+            case msgspec.Struct() as record:
+                todo += [getattr(record, name) for name in record.__struct_fields__]
+    return list(found)
+
+
+def _plain(value: Any) -> Iterator[Any]:
+    """Yield the texts and numbers within plain data."""
+    if isinstance(value, Mapping):
+        yield from _plain([*value.values()])
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _plain(part)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield value
+
+
+def differing(
+    name: str, sides: Sequence[Sequence[check.CheckedPolicy]], leaves: Leaves
+) -> Iterator[Leaves]:
+    """Yield clusters with a pod of which two versions of a policy make something else."""
+    both = [[policy for policy in side if policy.name == name] for side in sides]
+    policies = [policy for side in both for policy in side]
+    if any(policy.inputs for policy in policies):
+        return
+    programs = [[compile_policy(policy)[0] for policy in side] for side in both]
+    draws = _Clusters(leaves, constants_of(*policies))
+    for _ in range(_CLUSTERS):
+        cluster, pods = draws.cluster()
+        try:
+            test = counterexample.document(counterexample.Values(cluster), (), ())
+        except PolicySchedError:
+            continue
+        cache = Cache()
+        decoded = [decode_object(each, lambda *_problem: None) for each in test["objects"]]
+        load_cluster(cache, [item for item in decoded if item is not None])
+        cycle = Activation(now=_NOW)
+        bound = [[bind(p, cache.nodes, cache.pods) for p in side if p] for side in programs]
+        for pod in pods:
+            values = {**cluster, **pod}
+            info = counterexample.pending_pod(counterexample.Values(values))
+            old, new = ([_made(one, info, cycle) for one in side] for side in bound)
+            if old != new:
+                yield values
+
+
+def smaller(values: Leaves) -> Iterator[Leaves]:
+    """Yield clusters with a node, a pod, or something else less."""
+    for side in _SIDES[:0:-1]:
+        if (side, "there") in values:
+            yield {key: of for key, of in values.items() if key[0] != side}
+    for key, of in values.items():
+        if key[-1] == "length" and of:
+            yield {**values, key: of - 1}
+    for key, of in values.items():
+        if of and key[-1] not in ("length", "there"):
+            yield {other: value for other, value in values.items() if other != key}
+
+
+def _made(policy: Any, pod: PodInfo, cycle: Activation) -> Any:
+    """Return what a policy makes of a pod: refusals, codes and reasons by row, and raw scores."""
+    try:
+        held = policy.pre_enqueue(pod, cycle)
+        if held or not policy.matches(pod, cycle):
+            return held, None
+        held = policy.before.refusal(pod, cycle, ())
+        codes = None if held else policy.filters().codes(pod, cycle)
+        scored = not held and policy.score is not None and policy.matches_score(pod, cycle)
+        raw = policy.score.raw(pod, cycle, None, marked=True).tolist() if scored else None
+    except RuleError as error:
+        return str(error), None
+    passed: list[Any] = [] if codes is None else codes.tolist()
+    if raw is not None and passed:
+        raw = [score for score, code in zip(raw, passed, strict=True) if code == 0]
+    filters = policy.filters()
+    reasons = [code and filters.explain_row(pod, cycle, i, code) for i, code in enumerate(passed)]
+    return held, passed, raw, reasons
+
+
+class _Clusters:
+    """Draws clusters of up to three nodes with pods, and pending pods."""
+
+    def __init__(self, leaves: Leaves, constants: Sequence[Any]) -> None:
+        self._random = Random(5)  # noqa: S311  # examples, no secrets
+        self._draws = Draws([], constants)
+        self._leaves = {
+            key: leaf
+            for key, leaf in leaves.items()
+            if key[0] in ("node", "pod", "namespace") and key[1] not in _SUMS
+        }
+        keys = [text for text in constants if isinstance(text, str) and _KEY.fullmatch(text)]
+        named: dict[Any, Any] = {
+            ("node", "allocatable", key): _NUMBER for key in ("cpu", "memory", *keys[:5])
+        }
+        named |= {("pod", "requests", key[2]): _NUMBER for key in named}
+        for kind, part in product(("node", "pod"), ("label", "annotation")):
+            plural = part if kind == "node" else f"{part}s"
+            named |= {(kind, plural, key): Code(True, _TEXT) for key in keys}
+        named |= {("pod", name): _TEXT for name in ("owner_uid", "owner_name", "owner_kind")}
+        self._leaves = {**named, ("pod", "priority"): _NUMBER, **self._leaves}
+
+    def cluster(self) -> tuple[Leaves, list[Leaves]]:
+        """Return nodes with their pods, and pods that each may be decided with them."""
+        random, values = self._random, dict[Any, Any]({NOW: 12})
+        self._draws.draw_texts()
+        plain = random.choice((0.1, 0.3, 0.6))
+        for side in _SIDES[: random.choice((1, 1, 2, 3))]:
+            values |= self._node(side, plain)
+            if side != "node":
+                values[side, "there"] = True
+        values |= self._of("namespace", ("namespace",), plain)
+        pods = [self._of("pod", ("pod",), plain) for _ in range(_PODS)]
+        for pod in pods:
+            length = ("pod", "scheduling_gates", "length")
+            if length in pod and random.random() < 0.7:
+                pod[length] = 0
+        return values, list(pods)
+
+    def _of(self, kind: str, path: tuple[Any, ...], plain: float) -> dict[Any, Any]:
+        return {
+            (*path, *key[1:]): self._draws.value(leaf, key, plain)
+            for key, leaf in self._leaves.items()
+            if key[0] == kind and key[1:2] != ("pods",)
+        }
+
+    def _node(self, side: str, plain: float) -> dict[Any, Any]:
+        random = self._random
+        node = self._of("node", (side,), plain)
+        node.pop((side, "name"), None)
+        if (side, "allocatable", "pods") in node and random.random() < 0.8:
+            node[side, "allocatable", "pods"] = 110
+        node[side, "pods", "length"] = count = random.choice((0, 1, 2, 3))
+        for i in range(count):
+            path = (side, "pods", i)
+            pod = {k: v for k, v in self._of("pod", path, plain).items() if k[3] not in _OWN}
+            for key, leaf in self._leaves.items():
+                if key[:2] == ("node", "pods") and len(key) > 3 and key[3] not in _OWN:
+                    pod[*path, *key[3:]] = self._draws.value(leaf, ("pod", *key[3:]), plain)
+            node |= pod
+        return node
+
+
+class Kept(Generic[T]):
+    """What is yielded, which may be gone through several times and is computed once."""
+
+    def __init__(self, told: Iterator[T]) -> None:
+        self._told = told
+        self._before: list[T] = []
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self._before
+        for one in self._told:
+            self._before.append(one)
+            yield one
+
+
+def outcomes(
+    paths: Sequence[str], policy: str, plugin: str
+) -> Iterator[tuple[str, ExpectedOutcome]]:
+    """Yield what becomes of the pods of tests beside a policy, each with the test's name.
+
+    ``plugin``: whose raw scores they have. Tests that cannot be read or run show nothing;
+    `policy-sched test` says why.
+    """
+    scenarios = [scenario for path in paths for scenario in _scenarios(_tests_of(path), paths)]
+    scenarios.sort(key=lambda scenario: policy not in scenario.name)
+    for scenario in scenarios[:_MOST]:
+        try:
+            _, seen = observe_scenario(_telling(scenario, policy, plugin), RUN)
+        except PolicySchedError:
+            continue
+        yield from ((scenario.name, outcome) for outcome in seen.values())
+
+
+def differences(
+    sides: Sequence[tuple[str, ...]], policy: str, plugin: str
+) -> Iterator[tuple[str, ExpectedOutcome, ExpectedOutcome]]:
+    """Yield what becomes of the pods of tests with each of two sides, with the test's name."""
+    old, _ = sides
+    for scenario in [one for path in old for one in _scenarios(_tests_of(path), old)][:_MOST]:
+        both = []
+        for paths in sides:
+            told = _telling(replace(scenario, policies=paths), policy, plugin)
+            try:
+                both.append(observe_scenario(replace(told, mentions=()), RUN)[1])
+            except PolicySchedError:
+                break
+        if len(both) == len(sides):
+            yield from ((scenario.name, seen, both[1][pod]) for pod, seen in both[0].items())
+
+
+def _tests_of(path: str) -> Path:
+    return (Path(path) if Path(path).is_dir() else Path(path).parent) / _TESTS_FILE
+
+
+def _scenarios(file: Path, paths: Sequence[str]) -> Iterator[Scenario]:
+    """Yield the tests of a file that are of one of the policies."""
+    try:
+        scenarios = load_scenarios(str(file)) if file.is_file() else []
+    except PolicySchedError:
+        return
+    own = {Path(path).resolve() for path in paths}
+    for scenario in scenarios:
+        if not scenario.policies:  # of the default profile, whose plugins policies stand for
+            yield replace(scenario, policies=tuple(paths))
+        named = {Path(policy).resolve() for policy in scenario.policies}
+        if named & (own | {folder for path in own for folder in path.parents}):
+            yield scenario
+
+
+def _telling(scenario: Scenario, policy: str, plugin: str) -> Scenario:
+    """Return a test whose outcomes say which rule rejects, and have the raw scores of a plugin."""
+    rules = {"": PluginOutcome(rule=f"{policy}.filter[0]")}
+    names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in scenario.pending}
+    names |= set(scenario.expect)
+    expect = {
+        name: replace(scenario.expect.get(name, ExpectedOutcome(name)), rejected=rules)
+        for name in names
+    }
+    return replace(scenario, plugin=plugin, expect=expect)
+
+
+def shows_scores(seen: ExpectedOutcome) -> bool:
+    """Return whether nodes have different raw scores of the policy."""
+    return len({score for score in (seen.raw or {}).values() if score != FAILED}) > 1
