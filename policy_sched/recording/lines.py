@@ -2,8 +2,8 @@
 
 ``at`` is the time in nanoseconds since the segment began. ``id`` numbers objects in the order in
 which they came, from 0 at each snapshot. A pod has what is its own on its line; what it shares with
-others (spec, labels, owners) has a number, and a line before the first pod that has it. A number
-that is given again stands for the new value.
+others (spec, labels and owners, status) has a number, and a line before the first pod that has it.
+A number that is given again stands for the new value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from policy_sched.model import OwnerReference
 
-FORMAT: Final = "policysched.dev/recording/v1"
+FORMAT: Final = "policysched.dev/recording/v2"
 """What a segment says of its form in its first line."""
 
 
@@ -56,6 +56,7 @@ class SpecLine(Line, tag="spec"):
 class SharedMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """What pods of one owner share of their metadata."""
 
+    namespace: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
@@ -68,20 +69,26 @@ class MetaLine(Line, tag="meta"):
     meta: SharedMeta
 
 
+class StatusLine(Line, tag="status"):
+    """A status of pods: those that start in one second are mostly alike."""
+
+    number: int
+    status: msgspec.Raw
+
+
 class PodLine(Line, tag="pod"):
-    """A pod that came; ``spec`` and ``meta`` are numbers."""
+    """A pod that came; ``meta``, ``spec`` and ``status`` are numbers."""
 
     at: int
     id: int
     name: str
     meta: int
     spec: int
-    namespace: str = ""
+    status: int
     uid: str = ""
     created: datetime | None = None
     deleted: datetime | None = None
     node: str = ""
-    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class ObjectLine(Line, tag="object"):
@@ -93,11 +100,16 @@ class ObjectLine(Line, tag="object"):
 
 
 class ChangedLine(Line, tag="changed"):
-    """Fields of an object that changed, by their path; ``a.b[1:2]`` is a part of a list."""
+    """What changed of an object: fields by their path; ``a.b[1:2]`` is a part of a list.
+
+    Of a pod ``node`` and ``status`` are given as by the line of one that comes.
+    """
 
     at: int
     id: int
-    set: dict[str, msgspec.Raw]
+    node: str | None = None
+    status: int = -1
+    set: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
 
 
 class GoneLine(Line, tag="gone"):
@@ -149,6 +161,7 @@ AnyLine: TypeAlias = (
     Header
     | SpecLine
     | MetaLine
+    | StatusLine
     | PodLine
     | ObjectLine
     | ChangedLine

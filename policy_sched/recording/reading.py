@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,8 +52,6 @@ _HEADER: Final = msgspec.json.Decoder(lines.Header)
 _POLICIES: Final = msgspec.json.Decoder(RecordedPolicies)
 _LATEST: Final = 2**62
 """Nanoseconds since 1970 in 2116, after which nothing is recorded."""
-_PLAIN: Final = ("metadata.", "spec.nodeName", "status.phase", "status.startTime", "status.cond")
-"""Beginnings of the paths of pods' fields that have no quantities."""
 
 
 class _Kind(model.ApiStruct):
@@ -310,12 +307,14 @@ class _State:
         """Those of the snapshot that is being read."""
         self._specs: dict[int, Any] = {}
         self._metas: dict[int, lines.SharedMeta] = {}
+        self._statuses: dict[int, Any] = {}
         self._policies = ""
         self.take: dict[type, Callable[[Any], _Result]] = {}
         """What applies a line of each type and returns what happened; it raises ValueError."""
         self._takes: dict[type, Callable[[Any], _Result]] = {
             lines.SpecLine: self._spec_line,
             lines.MetaLine: self._meta_line,
+            lines.StatusLine: self._status_line,
             lines.PodLine: self._pod_line,
             lines.ObjectLine: self._object_line,
             lines.ChangedLine: self._changed,
@@ -330,7 +329,7 @@ class _State:
         """Begin a segment."""
         self.number, self._began, self.ended = header.number, header.began, False
         self.take = self._takes
-        self._specs, self._metas = {}, {}
+        self._specs, self._metas, self._statuses = {}, {}, {}
         self._fresh = [] if header.snapshot else None
         self._next_policies = header.policies
 
@@ -373,30 +372,39 @@ class _State:
     def _meta_line(self, line: lines.MetaLine) -> None:
         self._metas[line.number] = line.meta
 
+    def _status_line(self, line: lines.StatusLine) -> None:
+        status = self._status.decode(line.status)
+        if not quantities_valid(self._pod(status=status)):
+            raise ValueError("a quantity of the status is not valid")
+        self._statuses[line.number] = status
+
+    def _status_of(self, number: int) -> Any:
+        status = self._statuses.get(number)
+        if status is None:
+            raise ValueError(f"there is no status {number}")
+        return status
+
     def _pod_line(self, line: lines.PodLine) -> _Result:
         spec, meta = self._specs.get(line.spec), self._metas.get(line.meta)
         if spec is None or meta is None:
             raise ValueError(f"there is no spec {line.spec}, or no meta {line.meta}")
-        status = self._status.decode(line.status)
         pod = self._pod(
             api_version="v1",
             kind="Pod",
             metadata=model.ObjectMeta(
                 name=line.name,
-                namespace=line.namespace,
+                namespace=meta.namespace,
                 uid=line.uid,
-                labels=dict(meta.labels),
-                annotations=dict(meta.annotations),
+                labels=meta.labels,
+                annotations=meta.annotations,
                 creation_timestamp=line.created,
                 deletion_timestamp=line.deleted,
                 owner_references=meta.owner_references,
             ),
             # For speed pods of one spec share it until they have a node.
             spec=replace(spec, node_name=line.node) if line.node else spec,
-            status=status,
+            status=self._status_of(line.status),
         )
-        if not _only_requested(pod):
-            _check(pod)
         return self._came(line.at, line.id, pod)
 
     def _object_line(self, line: lines.ObjectLine) -> _Result:
@@ -423,9 +431,17 @@ class _State:
         return Added(self._at(at), obj) if self._fresh is None else None
 
     def _changed(self, line: lines.ChangedLine) -> _Result:
-        obj = applied(self._known(line.id), line.set)
-        if not (isinstance(obj, model.Pod) and _plain(tuple(line.set)) and _only_requested(obj)):
+        obj = self._known(line.id)
+        if line.set:
+            obj = applied(obj, line.set)
             _check(obj)
+        node, status = line.node, line.status
+        if node is not None or status >= 0:
+            if not isinstance(obj, model.Pod):
+                raise ValueError(f"object {line.id} is no pod")
+            spec = obj.spec if node is None else replace(obj.spec, node_name=node)
+            now = obj.status if status < 0 else self._status_of(status)
+            obj = replace(obj, spec=spec, status=now)
         self._objects[line.id] = obj
         return Modified(self._at(line.at), obj)
 
@@ -493,23 +509,6 @@ class _State:
         if self._fresh is not None:
             raise ValueError("the snapshot has no end")
         self.ended, self.take = True, {}
-
-
-@lru_cache
-def _plain(paths: tuple[str, ...]) -> bool:
-    """Return whether fields of a pod have no quantities, besides its status as a whole."""
-    return all(path == "status" or path.startswith(_PLAIN) for path in paths)
-
-
-def _only_requested(pod: model.Pod) -> bool:
-    """Return whether a pod's status has no quantities but those of its spec."""
-    status = pod.status
-    return (
-        status.resources is None
-        and not status.allocated_resources
-        and not status.init_container_statuses
-        and (not status.container_statuses or model.as_requested(pod))
-    )
 
 
 def _check(obj: model.ApiObject) -> None:

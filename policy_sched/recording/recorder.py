@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
@@ -85,7 +85,7 @@ class _Known(msgspec.Struct, gc=False):
 
     number: int
     object: Any
-    status: model.PodStatus | None = None
+    status: bytes = b""
     told: Decided | None = None
 
 
@@ -99,8 +99,6 @@ class _Written:
     file: SegmentFile
     number: int
     began: int
-    specs: dict[bytes, int] = field(default_factory=dict)
-    metas: dict[bytes, int] = field(default_factory=dict)
 
 
 def _ignore(_reason: str) -> None:
@@ -148,6 +146,12 @@ class Recorder:
         self._lines: list[lines.Line] = []
         self._pods: dict[_Place, _Known] = {}
         self._others: dict[_Place, _Known] = {}
+        # Numbers by text, for the segment that is written.
+        self._specs: dict[bytes, int] = {}
+        self._metas: dict[bytes, int] = {}
+        self._statuses: dict[bytes, int] = {}
+        self._plain: set[bytes] = set()
+        """Statuses without messages that tell of no decision."""
         self._next = 0
         self._policies = ""
 
@@ -168,7 +172,8 @@ class Recorder:
 
     def put(self, time: int, obj: model.ApiObject) -> None:
         """Record an object that came or changed."""
-        at = self._at(time)  # may begin a segment with a snapshot: before anything changes
+        # May begin a segment with a snapshot: before anything changes.
+        at = self._at(time)
         if not isinstance(obj, model.Pod):
             self._put_other(at, obj)
             return
@@ -184,6 +189,7 @@ class Recorder:
         if known is not None:
             old = known.object
             if old.metadata.uid == pod.metadata.uid and type(old) is type(pod):
+                known.object = pod
                 self._change_pod(at, known, old, pod)
                 return
             self._lines.append(lines.GoneLine(at, known.number))
@@ -288,7 +294,6 @@ class Recorder:
 
     def _change_pod(self, at: int, known: _Known, old: model.Pod, pod: model.Pod) -> None:
         """Record what differs between two states of a pod, and the decisions that this shows."""
-        known.object = pod
         changes: dict[str, Any] = {}
         was, now = old.metadata, pod.metadata
         if (
@@ -301,24 +306,23 @@ class Recorder:
             find_differences(
                 reduced_metadata(was, kept), reduced_metadata(now, kept), "metadata.", changes
             )
-        spec, node = old.spec, pod.spec.node_name
+        spec, node, moved = old.spec, pod.spec.node_name, None
         # An API server of 1.33 or later gives each other spec another generation (KEP-5067).
         if now.generation and now.generation == was.generation:
             if spec.node_name != node:
-                changes["spec.nodeName"] = node
+                moved = node
         elif spec != pod.spec:
             find_differences(_with_sources(spec), _with_sources(pod.spec), "spec.", changes)
-        before, after = old.status, pod.status
+            moved = changes.pop("spec.nodeName", None)
+        before, after, number, plain = old.status, pod.status, -1, True
         if before != after:
-            status = _without_messages(after)
-            if status != known.status:
-                changes["status"] = known.status = status
-        if changes:
-            self._lines.append(lines.ChangedLine(at, known.number, changes))
+            number, plain = self._status(known, after)
+        if number >= 0 or moved is not None or changes:
+            self._lines.append(lines.ChangedLine(at, known.number, moved, number, changes))
         told = known.told
         if node and not spec.node_name and (told is None or told.node != node):
             self._lines.append(lines.DecidedLine(at, known.number, node, policies=self._none))
-        if before != after:
+        if not plain:
             self._conclude(at, known, before, after)
 
     def _conclude(
@@ -370,7 +374,7 @@ class Recorder:
             else:
                 changes: dict[str, Any] = {}
                 find_differences(old, form, "", changes)
-                self._lines.append(lines.ChangedLine(at, known.number, changes))
+                self._lines.append(lines.ChangedLine(at, known.number, set=changes))
 
     # Lines.
 
@@ -388,35 +392,49 @@ class Recorder:
         return self._next - 1
 
     def _write_pod(self, at: int, known: _Known) -> None:
-        segment = self._segment
-        if segment is None:
-            self.lost += 1
-            return
         pod = known.object
         meta, node = pod.metadata, pod.spec.node_name
         annotations = meta.annotations and {
             k: v for k, v in meta.annotations.items() if k in self._annotations
         }
-        shared = lines.SharedMeta(meta.labels, annotations, meta.owner_references)
-        known.status = _without_messages(pod.status)
+        shared = lines.SharedMeta(meta.namespace, meta.labels, annotations, meta.owner_references)
         spec = _with_sources(pod.spec)
         if node:
             spec = replace(spec, node_name="")
-        self._lines.append(
-            lines.PodLine(
-                at,
-                known.number,
-                meta.name,
-                self._part(segment.metas, _JSON.encode(shared), lines.MetaLine),
-                self._part(segment.specs, _JSON.encode(spec), lines.SpecLine),
-                meta.namespace,
-                meta.uid,
-                meta.creation_timestamp,
-                meta.deletion_timestamp,
-                node,
-                known.status,  # type: ignore[arg-type]  # raw where it is read
-            )
+        known.status = b""
+        line = lines.PodLine(
+            at,
+            known.number,
+            meta.name,
+            self._part(self._metas, _JSON.encode(shared), lines.MetaLine),
+            self._part(self._specs, _JSON.encode(spec), lines.SpecLine),
+            self._status(known, pod.status)[0],
+            meta.uid,
+            meta.creation_timestamp,
+            meta.deletion_timestamp,
+            node,
         )
+        self._lines.append(line)
+
+    def _status(self, known: _Known, status: model.PodStatus) -> tuple[int, bool]:
+        """Return the number of a pod's status, -1 if it is what was written of it.
+
+        The second value is whether it tells of no decision.
+        """
+        text = _JSON.encode(status)
+        plain = text in self._plain  # for speed: most statuses are those of many pods
+        if not plain:
+            plain = _is_plain(status)
+            if plain:
+                if len(self._plain) >= PARTS:
+                    self._plain.clear()
+                self._plain.add(text)
+            else:
+                text = _JSON.encode(replace(status, conditions=without_messages(status.conditions)))
+        if text == known.status:
+            return -1, plain
+        known.status = text
+        return self._part(self._statuses, text, lines.StatusLine), plain
 
     def _part(
         self, parts: dict[bytes, int], text: bytes, line: Callable[[int, Any], lines.Line]
@@ -452,6 +470,7 @@ class Recorder:
             anonymized=self.kept.renamed is not _alone,
         )
         self._lines, self._began = [header], time
+        self._specs, self._metas, self._statuses = {}, {}, {}
         try:
             if snapshot:
                 self._snapshot_at = time
@@ -543,10 +562,14 @@ def _with_sources(spec: model.PodSpec) -> model.PodSpec:
     return spec if len(volumes) == len(spec.volumes) else replace(spec, volumes=volumes)
 
 
-def _without_messages(status: model.PodStatus) -> model.PodStatus:
-    """Return a status whose conditions have no messages."""
-    conditions = without_messages(status.conditions)
-    return status if conditions is status.conditions else replace(status, conditions=conditions)
+def _is_plain(status: model.PodStatus) -> bool:
+    """Return whether a status has no messages, and tells of no decision but that of its node."""
+    return not status.nominated_node_name and not any(
+        condition.message
+        or condition.type == _EVICTED
+        or (condition.type == _PENDING and condition.status == "False")
+        for condition in status.conditions
+    )
 
 
 def policies_path(folder: Path, content_hash: str) -> Path:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from policy_sched import model
 
@@ -89,7 +89,7 @@ def without_messages(conditions: tuple[model.Condition, ...]) -> tuple[model.Con
 
 def with_sources(volumes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the volumes that have a source that is read: most pods have one that has none."""
-    return tuple([each for each in volumes if each != each.__class__(each.name)])
+    return tuple([each for each in volumes if any(astuple(each)[1:])])
 
 
 def _pod(pod: model.Pod) -> model.Pod:

@@ -19,7 +19,7 @@ from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 
 SUFFIX: Final = ".jsonl.gz"
 _NAME: Final = re.compile(r"([0-9]{6,9})\.jsonl\.gz")
-LEVEL: Final = 2
+LEVEL: Final = 1
 """Level of compression."""
 MODE: Final = 0o600
 """Mode of the files: names of pods and nodes are not public."""

@@ -219,7 +219,7 @@ def test_every_changed_byte_is_read_or_refused(tmp_path: Path) -> None:
 
 HEADER = {
     "type": "segment",
-    "format": "policysched.dev/recording/v1",
+    "format": "policysched.dev/recording/v2",
     "number": 1,
     "began": BEGAN,
     "snapshot": True,
@@ -229,15 +229,17 @@ SPEC = {"type": "spec", "number": 0, "spec": {}}
 META = {"type": "meta", "number": 0, "meta": {}}
 NODE = {"type": "object", "at": 0, "id": 0, "object": {"apiVersion": "v1", "kind": "Node"}}
 CHANGED = {"type": "changed", "at": 0, "id": 0}
-POD = {"type": "pod", "at": 0, "id": 0, "name": "p", "meta": 0, "spec": 0}
-CAME = [HEADER, COMPLETE, SPEC, META, POD]
+STATUS = {"type": "status", "number": 0, "status": {}}
+POD = {"type": "pod", "at": 0, "id": 0, "name": "p", "meta": 0, "spec": 0, "status": 0}
+SHARED = [HEADER, COMPLETE, SPEC, META, STATUS]
+CAME = [*SHARED, POD]
 
 
 @pytest.mark.parametrize(
     ("lines", "line", "message"),
     [
         ([{"apiVersion": "v1"}], 1, "no segment of a recording"),
-        ([HEADER | {"format": "x/v9"}], 1, "its format is 'x/v9'; policysched.dev/recording/v1"),
+        ([HEADER | {"format": "x/v9"}], 1, "its format is 'x/v9'; policysched.dev/recording/v2"),
         ([HEADER | {"number": 7}], 1, "it is segment 7: a file was renamed"),
         ([HEADER | {"began": -1}], 1, "out of range"),
         ([HEADER, {"type": "odd"}], 2, "Invalid value 'odd'"),
@@ -245,9 +247,10 @@ CAME = [HEADER, COMPLETE, SPEC, META, POD]
         ([HEADER, COMPLETE, COMPLETE], 3, "not the end of a snapshot"),
         ([HEADER, COMPLETE, HEADER], 3, "one first line"),
         ([HEADER, POD], 2, "there is no spec 0, or no meta 0"),
-        ([HEADER, COMPLETE, SPEC, META, POD | {"id": 9}], 5, "the next object is 0, not 9"),
-        ([HEADER, COMPLETE, SPEC, META, POD | {"at": -1}], 5, "-1 is no time"),
-        ([HEADER, COMPLETE, SPEC, META, POD | {"at": 2**70}], 5, "is no time"),
+        ([HEADER, COMPLETE, SPEC, META, POD], 5, "there is no status 0"),
+        ([*SHARED, POD | {"id": 9}], 6, "the next object is 0, not 9"),
+        ([*SHARED, POD | {"at": -1}], 6, "-1 is no time"),
+        ([*SHARED, POD | {"at": 2**70}], 6, "is no time"),
         ([HEADER, COMPLETE, {"type": "gone", "at": 0, "id": 0}], 3, "there is no object 0"),
         ([HEADER, COMPLETE, {"type": "end", "at": 1}, COMPLETE], 4, "and one last one"),
         (
@@ -257,17 +260,17 @@ CAME = [HEADER, COMPLETE, SPEC, META, POD]
         ),
         (
             [*CAME, CHANGED | {"set": {"spec.color": 1}}],
-            6,
+            7,
             "there is no field color",
         ),
         (
             [*CAME, CHANGED | {"set": {"status.conditions[3:4]": []}}],
-            6,
+            7,
             "the list has 0 items",
         ),
         (
             [*CAME, CHANGED | {"set": {"spec.overhead": {"cpu": "-1"}}}],
-            6,
+            7,
             "a quantity is not valid",
         ),
         (
@@ -279,6 +282,13 @@ CAME = [HEADER, COMPLETE, SPEC, META, POD]
             [HEADER, COMPLETE, NODE, {"type": "decided", "at": 0, "id": 0}],
             4,
             "object 0 is no pod",
+        ),
+        ([HEADER, COMPLETE, NODE, CHANGED | {"node": "n1"}], 4, "object 0 is no pod"),
+        ([*CAME, CHANGED | {"status": 1}], 7, "there is no status 1"),
+        (
+            [*SHARED, STATUS | {"status": {"allocatedResources": {"cpu": "many"}}}],
+            6,
+            "a quantity of the status is not valid",
         ),
     ],
 )
@@ -500,12 +510,12 @@ def test_a_bound_pod_is_a_short_line(tmp_path: Path) -> None:
         recorder.put(BEGAN, make_node("node-0001", annotations={"beat": "2"}))
     recorder.close(BEGAN + 1)
     lines = gzip.decompress((path / "000001.jsonl.gz").read_bytes()).splitlines()
-    bound = [line for line in lines if b"nodeName" in line]
+    bound = [line for line in lines if b'"node":' in line and b'"changed"' in line]
     assert len(bound) == 9
     assert max(map(len, bound)) < 90
     assert sum(b'"type":"spec"' in line for line in lines) == 1
     assert not any(b"beat" in line for line in lines)
-    assert len(lines) == 1 + 2 + 2 + 9 + 9 + 9 + 1
+    assert len(lines) == 1 + 2 + 3 + 9 + 9 + 9 + 1
     shutil.rmtree(path)
 
 
