@@ -392,6 +392,9 @@ class Recorder:
         return self._next - 1
 
     def _write_pod(self, at: int, known: _Known) -> None:
+        if self._segment is None:
+            self.lost += 1
+            return
         pod = known.object
         meta, node = pod.metadata, pod.spec.node_name
         annotations = meta.annotations and {
