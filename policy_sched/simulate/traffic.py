@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from policy_sched import model
 from policy_sched.errors import PolicySchedError
-from policy_sched.recording import Added, Decided, Deleted, Event, Modified, PolicyChanged
+from policy_sched.recording import Added, Decided, Deleted, Event, PolicyChanged
 from policy_sched.scheduler.setup import ENDED
 
 MAX_STEPS: Final = 8_000_000
@@ -183,21 +183,20 @@ class _Reading:
             jumps = self._traffic.jumps
             jumps.count, jumps.longest = jumps.count + 1, max(jumps.longest, self._now - event.time)
         self._now = max(self._now, event.time)
-        match event:
-            case Added(_, thing) | Modified(_, thing):
-                if isinstance(thing, model.Pod):
-                    self._pod(thing)
-                else:
-                    self._add(StepKind.OBJECT, thing)
-            case Deleted(_, thing):
-                if isinstance(thing, model.Pod):
-                    self._ends(uid_of(thing), completed=thing.status.phase in ENDED)
-                else:
-                    self._add(StepKind.OBJECT_GONE, thing)
-            case Decided():
-                self._decided(event)
-            case PolicyChanged():
-                self._add(StepKind.POLICIES, event.hash)
+        if isinstance(event, Decided):
+            self._decided(event)
+        elif isinstance(event, PolicyChanged):
+            self._add(StepKind.POLICIES, event.hash)
+        elif isinstance(event, Deleted):
+            thing = event.object
+            if isinstance(thing, model.Pod):
+                self._ends(uid_of(thing), completed=thing.status.phase in ENDED)
+            else:
+                self._add(StepKind.OBJECT_GONE, thing)
+        elif isinstance(event.object, model.Pod):
+            self._pod(event.object)
+        else:
+            self._add(StepKind.OBJECT, event.object)
 
     def _decided(self, decided: Decided) -> None:
         """Take in a decision: it may evict, or be for an eviction of the pod itself."""
