@@ -90,6 +90,21 @@ def test_decisions_that_cannot_be_made_again_are_counted(events: list[Event]) ->
     assert tally.left_out == {"another scheduler decided": len(decisions(events))}
 
 
+def test_what_is_held_back_makes_no_difference(events: list[Event]) -> None:
+    """Plugins of others see each change at once, and theirs are the decisions of kube-scheduler's;
+    also of policies that come in the middle."""
+    packing = plans_of(packs=True)
+    of_others = tuple(replace(plan, in_tree=frozenset()) for plan in packing)
+    at_once, held_back = held(events, of_others), held(events, packing)
+    assert (at_once.results, at_once.ties) == (held_back.results, held_back.ties)
+    assert at_once.differences == held_back.differences
+    first = [replace(e, policies="abc") if isinstance(e, Decided) else e for e in events[:-99]]
+    late = OwnDecisions(packing, lambda h: packing if h == "abc" else of_others, events[0].time)
+    differences = late.play([*first, *events[-99:]]).differences
+    expected = held_back.differences
+    assert [(one.pod, one.ours) for one in differences] == [(one.pod, one.ours) for one in expected]
+
+
 def test_a_group_may_be_tried_again_at_once() -> None:
     """Two attempts of one time are two: the second begins with none of its pods on a node."""
     events = recorded(12, 64, seed=2)
