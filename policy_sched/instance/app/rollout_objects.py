@@ -85,7 +85,7 @@ class StatusStorage(rollout_storage.RolloutStorage):
             sources = msgspec.json.decode(text, type=dict[str, str])
         except msgspec.DecodeError as error:
             raise rollout.StateError(f"status.policies: {error}") from None
-        return rollout_storage.Record(rollout.read_state(state) if state else None, sources)
+        return rollout_storage.record_of(state, sources)
 
     def write(self, record: rollout_storage.Record, done: rollout_storage.Done) -> None:
         """Have the record written soon."""

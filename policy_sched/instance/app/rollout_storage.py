@@ -31,10 +31,14 @@ CHANGED: Final = "it was changed by another scheduler meanwhile"
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The state of a rollout, and the texts of the set that is in force by it, by path."""
+    """The state of a rollout, and the texts of the set that is in force by it, by path.
+
+    ``fault``: why there is a state that cannot be read, of a newer scheduler for example.
+    """
 
     state: State | None
     sources: dict[str, str]
+    fault: str = ""
 
     def text(self) -> str:
         """Return the record as JSON."""
@@ -53,7 +57,15 @@ def read_record(text: str) -> Record:
         held = msgspec.json.decode(text, type=_Held)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise StateError(f"the record cannot be read: {error}") from None
-    return Record(None if held.state is None else read_state(held.state), held.sources)
+    return record_of(held.state, held.sources)
+
+
+def record_of(state: str | None, sources: dict[str, str]) -> Record:
+    """Return a record; the texts hold whether the state can be read or not."""
+    try:
+        return Record(None if state is None else read_state(state), sources)
+    except StateError as error:
+        return Record(None, sources, str(error))
 
 
 class RolloutStorage:

@@ -250,6 +250,10 @@ class Rollouts:
         except StateError as error:
             self._warn("The state of the rollout is refused; the files are in force", str(error))
             record = None
+        if record is not None and record.fault:
+            self._warn(
+                "The state of the rollout is refused; its candidate begins anew", record.fault
+            )
         store = self._instance.reloader.store
         loaded = store.loaded
         self.state = None if record is None else record.state

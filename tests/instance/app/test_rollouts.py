@@ -23,7 +23,13 @@ from policy_sched.instance.app.rollout_storage import (
 from policy_sched.model import PodInfo
 from policy_sched.rollout import Phase, StateError
 from policy_sched.testing import make_pod
-from tests.instance.app.rollout_worlds import POLICY_TEXT, ROLLOUT_TEXT, ObjectWorld, World
+from tests.instance.app.rollout_worlds import (
+    POLICY_TEXT,
+    ROLLOUT_TEXT,
+    ROLLOUTS,
+    ObjectWorld,
+    World,
+)
 
 
 @pytest.fixture
@@ -171,6 +177,29 @@ def test_a_state_that_cannot_be_read_lets_the_files_decide(world: World) -> None
     text = "The state of the rollout is refused; the files are in force"
     assert world.messages(text)
     assert all(world.run(3).values())
+
+
+@pytest.mark.parametrize("make", [World, ObjectWorld])
+def test_a_state_of_a_newer_scheduler_leaves_the_stable_set_in_force(
+    make: type[World], tmp_path: Path
+) -> None:
+    """Its texts are read all the same; the candidate begins at the first step, and it is told."""
+    world = make(tmp_path)
+    stable = world.hash
+    world.change("node.name == 'a'")
+    world.run(25)
+    assert world.rolled.step == 1
+    if isinstance(world, ObjectWorld):
+        stored = world.home.store.get(ROLLOUTS, "", "careful").data
+        newer = {**stored["status"], "state": {**stored["status"]["state"], "version": 99}}
+        world.home.store.update({**stored, "status": newer}, "status")
+    else:
+        path = Path(str(world.state))
+        path.write_text(path.read_text().replace('\\"version\\":1', '\\"version\\":99'))
+    world.start()
+    assert (world.hash, world.rolled.phase, world.rolled.step) == (stable, Phase.PROGRESSING, 0)
+    (line,) = world.messages("The state of the rollout is refused; its candidate begins anew")
+    assert "of a newer scheduler" in line["error"]
 
 
 def test_a_state_that_cannot_be_written_stops_the_rollout(world: World) -> None:
