@@ -39,9 +39,9 @@ def custom_resources(
 
 def _roles(options: Options) -> Iterator[Plain]:
     """Yield the roles of people: to bind, and for readers a part of ``view`` as well."""
-    for who, verbs in (("author", WRITTEN), ("reader", READ)):
-        role = named(f"{RBAC}/v1", "ClusterRole", f"{options.name}:policy-{who}")
-        if who == "reader":
+    for role_name, verbs in (("author", WRITTEN), ("reader", READ)):
+        role = named(f"{RBAC}/v1", "ClusterRole", f"{options.name}:policy-{role_name}")
+        if role_name == "reader":
             role["metadata"]["labels"] = dict(_TO_VIEW)
         rights = [
             kube.Right(resource.group, resource.plural, verb)

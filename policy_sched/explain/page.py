@@ -76,7 +76,7 @@ def explanation_sections(
 
 
 def _quota(quota: report.QuotaStep) -> web.Table:
-    """Return what a quota has, and who borrows."""
+    """Return the amounts of a quota, and its borrowers."""
     heads = ("Resource", "Used", "Nominal", "Limit", "Available")
     columns = [web.Column(head, number=i > 0) for i, head in enumerate(heads)]
     rows: list[list[web.Value]] = [[*row] for row in report.quota_rows(quota)]

@@ -343,7 +343,7 @@ def _queue(explanation: Explanation) -> Iterator[str]:
 
 
 def quota_lines(quota: QuotaStep) -> Iterator[str]:
-    """Yield what a quota has, and who borrows."""
+    """Yield the amounts of a quota, and its borrowers."""
     parts = []
     for resource, *amounts in quota_rows(quota):
         used, nominal, limit, available = amounts

@@ -226,7 +226,7 @@ class PreemptionChoices(msgspec.Struct, frozen=True):
 
 
 class Eviction(msgspec.Struct, frozen=True):
-    """The ``evict`` section: ``unit`` says whether a pod goes, ``order`` who goes first.
+    """The ``evict`` section: ``unit`` says whether a pod goes, ``order`` which pods go first.
 
     ``every`` is in ns; of the pods of one look ``most`` go.
     """

@@ -9,8 +9,8 @@ What decides is the scheduler as it is: its queue, with the policy's order of qu
 quotas, its preemption. What has no counterpart there is done as Kueue does it: only the first pod
 of each queue is tried in a cycle; all of these are decided against one state, and what the first
 ones get may leave no room for the others. Victims leave when the record has them leave, and wait
-again with their old time; who evicted others is tried again in the next cycle, and holds nothing
-then.
+again with their old time; a workload that evicted others is tried again in the next cycle, and
+holds nothing then.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ class KueueCluster:
     def _deliver(self, decided: Decided) -> bool:
         """Deliver what was written; return whether pods were evicted.
 
-        Victims make room at once, which who evicted them holds until the end of the cycle.
+        The evictor holds the room that its victims make until the end of the cycle.
         """
         writes, self._client.writes = self._client.writes, []
         evicted = False

@@ -4,7 +4,7 @@ Theory of operation. From time to time what each object shows is compared with i
 two decisions and a few objects at a time. What differs is written: one object after the other, so
 that at most one request is under way. An object that cannot be written is tried again later each
 time, and a round ends after a few failures. What is shown is read from the object itself, so a
-restart writes nothing anew, and what somebody else writes there is put right.
+restart writes nothing anew, and what other clients write there is put right.
 """
 
 from __future__ import annotations

@@ -340,11 +340,6 @@ def _loaded(tables: bytes | None, builder: TreeBuilder) -> Lark | None:
         return None
 
 
-def lark_parser() -> Lark:
-    """Return the parser as Lark built it, made only once."""
-    return _parser().lark
-
-
 def _syntax_problems(text: str, error: UnexpectedInput) -> list[Problem]:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken  # noqa: PLC0415  as above
 
@@ -375,20 +370,4 @@ def _size_problems(root: ast.Node, *, cel: bool) -> list[Problem]:
 
 def comments(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each ``//`` comment of a rule, strings left alone."""
-    quote, i = "", 0
-    while i < len(text):
-        if quote:
-            if text[i] == "\\":
-                i += 1
-            elif text.startswith(quote, i):
-                i += len(quote) - 1
-                quote = ""
-        elif text[i] in "\"'":
-            quote = text[i] * 3 if text.startswith(text[i] * 3, i) else text[i]
-            i += len(quote) - 1
-        elif text.startswith("//", i):
-            end = text.find("\n", i)
-            end = len(text) if end < 0 else end
-            yield i, end
-            i = end
-        i += 1
+    return (opaque.span() for opaque in _OPAQUE.finditer(text) if opaque[0].startswith("//"))
