@@ -34,7 +34,6 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -313,12 +312,7 @@ class Site:
         self._sweeping = asyncio.create_task(self._connections.sweeping())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop listening, and close what is open."""
         assert self._sweeping is not None
         await self._acceptor.close()

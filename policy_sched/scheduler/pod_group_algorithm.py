@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 import msgspec
@@ -72,12 +71,7 @@ class AssumedMembers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         while self.held:
             self.take_back(self.held[-1])
 

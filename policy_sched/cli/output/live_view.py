@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Final, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -68,12 +67,7 @@ class Dashboard:
         """Whether the terminal is gone: its window was closed, or the connection was lost."""
         return not self._stream.isatty()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # the terminal may be gone
             self._live.stop()
 

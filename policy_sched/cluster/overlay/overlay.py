@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -174,12 +173,7 @@ class NodeOverlay:
         self._levels.append(_Level(len(self._added)))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         level = self._levels.pop()
         for rows, values in reversed(level.saved):
             if type(rows) is int:

@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -93,14 +92,9 @@ class AdmissionReviews:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """End the process."""
-        self._process.__exit__(kind, error, trace)
+        self._process.__exit__(*raised)
 
     @property
     def pid(self) -> int:

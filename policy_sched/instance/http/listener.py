@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Final, Self
 
 from aiohttp import web
@@ -119,14 +118,9 @@ class Listener:
         self.address = host, self._site.port
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Stop listening, and close open connections."""
-        await self._site.__aexit__(kind, error, trace)
+        await self._site.__aexit__(*raised)
 
 
 async def sent(request: web.BaseRequest, response: web.Response) -> web.StreamResponse:

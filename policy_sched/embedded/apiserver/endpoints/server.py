@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -530,12 +529,7 @@ class ApiServer:
         self.address = Address(host, site.port)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """End all watches, and stop listening."""
         await self._stack.aclose()
 
