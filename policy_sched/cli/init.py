@@ -61,7 +61,8 @@ def init(
         program was installed from unless given, or else a wheel in the root of the repository.
     """
     kind = "plugin" if plugin else "policy"
-    title = name or "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", _stem(folder)))
+    words = re.findall(r"[a-z0-9]+", Path(folder).resolve().name.lower())
+    title = name or "".join(word.capitalize() for word in words)
     if not _NAME.fullmatch(title):
         what = f'"{title}" is no name of a {kind}: a letter A-Z, then letters and digits'
         better = title[:1].upper() + title[1:]
@@ -135,10 +136,6 @@ def _template(file: str, **values: str) -> str:
     """Return a file of ``templates/`` with its values filled in."""
     text = files(__package__).joinpath(f"templates/{file}").read_text("utf-8")
     return Template(text).substitute(values)
-
-
-def _stem(folder: str) -> str:
-    return Path(folder).resolve().name.lower()
 
 
 def _installed_from() -> str:

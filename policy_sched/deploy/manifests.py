@@ -331,7 +331,7 @@ def rules(rights: Iterable[kube.Right], lock: str = "") -> list[Plain]:
 
 
 def priority(options: Options) -> Iterator[Plain]:
-    """Yield what keeps requests from waiting behind those of other clients, outside kube-system too."""
+    """Yield what keeps requests from waiting behind other clients, outside kube-system too."""
     subject = {
         "kind": "ServiceAccount",
         "serviceAccount": {"name": options.name, "namespace": options.namespace},

@@ -80,8 +80,7 @@ def _rejections(
         why = "node(s) didn't have free ports for the requested pod ports"
         yield _failed("NodePorts", why)
     for taint in node.spec.taints:
-        borne = (t.tolerates(taint.key, taint.value, taint.effect) for t in pod.tolerations)
-        if taint.effect == "NoExecute" and not any(borne):
+        if taint.effect == "NoExecute" and not model.tolerated(taint, pod.tolerations):
             why = "node(s) had taints that the pod didn't tolerate"
             yield _failed("TaintToleration", why)
 

@@ -280,7 +280,8 @@ class Sweep:
         rules = compiled_measures(self.loaded, variant)
         devices = compiled_devices(self.loaded, variant)
         self.variants[variant.name] = RunVariant(variant.name, variant.plans, rules, devices)
-        decides = _hash_of_variant(self.spec, variant)
+        # What decides, and what the policies give to the measures' rules.
+        decides = load.content_hash([variant.content_hash, *_measured_by(self.spec, variant)])
         inputs_of_runs = [
             Task(
                 len(self.tasks) + i,
@@ -391,7 +392,11 @@ def _hash_of_data(loaded: LoadedExperiment) -> str:
         for key in ("cluster", "workload", "tie_break", "curve", "measures", "stop", "record")
     }
     files = {
-        what: [_hash_of_file(file) for path in paths for file in load.files_below(FilePath(path))]
+        what: [
+            hashlib.sha256(file.read_bytes()).hexdigest()
+            for path in paths
+            for file in load.files_below(FilePath(path))
+        ]
         for what, paths in sorted(loaded.data.items())
     }
     whole = {"form": _FORM, "program": __version__, "spec": parts, "files": files}
@@ -404,17 +409,8 @@ def _without_names(value: Any) -> Any:
     return [_without_names(item) for item in value] if isinstance(value, list) else value
 
 
-def _hash_of_file(file: FilePath) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 def _hash_of_order(order: Sequence[int]) -> str:
     return hashlib.sha256(",".join(map(str, order)).encode()).hexdigest()
-
-
-def _hash_of_variant(spec: ExperimentSpec, variant: CompiledVariant) -> str:
-    """Return a hash of what decides, and of what the policies give to the measures' rules."""
-    return load.content_hash([variant.content_hash, *_measured_by(spec, variant)])
 
 
 def _measured_by(spec: ExperimentSpec, variant: CompiledVariant) -> Iterator[str]:

@@ -29,7 +29,13 @@ from policy_sched.explain.devices import (
     SelectorStep,
 )
 from policy_sched.framework import AttemptBudget, DeadlineExceeded, Handle
-from policy_sched.model import ContainerExtendedResourceRequest, Node, PodInfo, Toleration
+from policy_sched.model import (
+    ContainerExtendedResourceRequest,
+    Node,
+    PodInfo,
+    Toleration,
+    tolerated,
+)
 from policy_sched.plugins import dynamicresources as dra
 
 #: Nodes for which changes are tried.
@@ -265,10 +271,7 @@ def _refusal(
         if left.get((counters, name), 0) < amount:
             return RefusedStep("counters")
     for taint in device.blocking:
-        if not any(
-            toleration.tolerates(taint.key, taint.value, taint.effect)
-            for toleration in request.tolerations
-        ):
+        if not tolerated(taint, request.tolerations):
             return RefusedStep("tainted", taint=f"{taint.key}:{taint.effect}")
     return None if allocator.ranking is None else _refused_by(allocator.ranking, request, device)
 

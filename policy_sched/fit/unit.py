@@ -214,9 +214,10 @@ def _whole_gangs(manifests: Manifests, pods: list[model.Pod], groups: Groups) ->
     """
     members: list[model.Pod] = []
     for pod in pods:
-        group = groups.get((_namespace(pod), _group_of(pod)))
+        own = _namespace(pod), _group_of(pod)
+        group = groups.get(own)
         least = 0 if group is None else group.min_count
-        mates = [other for other in pods if _group_of(other) and _is_mate(other, pod)]
+        mates = [other for other in pods if own[1] and (_namespace(other), _group_of(other)) == own]
         if group is None or len(mates) >= least:
             members.append(pod)
             continue
@@ -229,10 +230,6 @@ def _whole_gangs(manifests: Manifests, pods: list[model.Pod], groups: Groups) ->
         names = (f"{pod.metadata.name}-{member}" for member in range(least))
         members += [replace(pod, metadata=replace(pod.metadata, name=name)) for name in names]
     return members
-
-
-def _is_mate(other: model.Pod, pod: model.Pod) -> bool:
-    return _namespace(other) == _namespace(pod) and _group_of(other) == _group_of(pod)
 
 
 # Copies.

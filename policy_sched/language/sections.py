@@ -479,7 +479,8 @@ class CompiledPolicy:
         matching = _reads(sections.match)
         self.match_reads: Reads = matching
         """What the matchConditions of the whole policy read."""
-        self.filter_reads: Reads = _reads(sections.filter, *_explaining(sections)) | matching
+        explaining = [rule.explain for rule in sections.rules]
+        self.filter_reads: Reads = _reads(sections.filter, *explaining) | matching
         self.score_reads: Reads = _reads(sections.score_match, *_scoring(sections)) | matching
         self.reads: Reads = self.filter_reads | self.score_reads | _reads(sections.node_names)
         """What the rules that place a pod read: filter, score, and the conditions of both."""
@@ -626,7 +627,3 @@ def _units(part: object) -> Iterator[Unit]:
 def _scoring(sections: Sections) -> list[Unit | None]:
     score = sections.score
     return [] if score is None else [score.unit, score.expression]
-
-
-def _explaining(sections: Sections) -> list[Unit | None]:
-    return [rule.explain for rule in sections.rules]

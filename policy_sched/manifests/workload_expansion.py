@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched import model
-from policy_sched.model import Node, Pod, Taint, equality_selector, required_matches
+from policy_sched.model import Node, Pod, equality_selector, required_matches, tolerated
 
 
 def should_run(pod: Pod, node: Node) -> bool:
@@ -44,11 +44,7 @@ def _reaches(pod: Pod, node: Node) -> bool:
 
 def _repelled(pod: Pod, node: Node, effects: tuple[str, ...]) -> bool:
     taints = [taint for taint in node.spec.taints if taint.effect in effects]
-    return any(not _borne(pod, taint) for taint in taints)
-
-
-def _borne(pod: Pod, taint: Taint) -> bool:
-    return any(t.tolerates(taint.key, taint.value, taint.effect) for t in pod.spec.tolerations)
+    return any(not tolerated(taint, pod.spec.tolerations) for taint in taints)
 
 
 Plain = dict[str, Any]

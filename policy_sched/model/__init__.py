@@ -92,6 +92,7 @@ from policy_sched.model.meta import (
     datetime_of as datetime_of,
     nanoseconds as nanoseconds,
     ports_conflict as ports_conflict,
+    tolerated as tolerated,
 )
 from policy_sched.model.pod import (
     ContainerExtendedResourceRequest as ContainerExtendedResourceRequest,

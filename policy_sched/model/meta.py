@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
@@ -229,6 +229,11 @@ class Toleration(ApiValue, frozen=True, gc=False):
         if self.operator == "Exists":
             return True
         return self.operator in ("", "Equal") and self.value == value
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Return whether one of the tolerations tolerates the taint."""
+    return any(t.tolerates(taint.key, taint.value, taint.effect) for t in tolerations)
 
 
 class HostPort(msgspec.Struct, frozen=True, order=True, gc=False):

@@ -562,7 +562,10 @@ class LifeCluster:
     def _queue(self) -> Queue:
         queue, nominator = self._scheduler.queue, self._scheduler.handle.nominator
         return Queue(
-            backoff={queued.info.key: self._millis(queued) for queued in queue.backoff()},
+            backoff={
+                queued.info.key: (queued.backoff_until - START) // MILLISECOND
+                for queued in queue.backoff()
+            },
             unschedulable=_names(queue.unschedulable()),
             gated=_names(queue.gated()),
             nominated={
@@ -573,9 +576,6 @@ class LifeCluster:
             active=_names(queue.active()),
             in_flight=_names(queue.in_flight()),
         )
-
-    def _millis(self, queued: model.QueuedPod) -> int:
-        return (queued.backoff_until - START) // MILLISECOND
 
     def _claims(self) -> dict[str, LifeClaim]:
         claims = {}

@@ -249,7 +249,7 @@ class Timeline:
         self._start = self._start if traffic is None else traffic.start
         self._clock = one_shot.VirtualClock(self._start)
         self._client = VirtualClient()
-        self._scheduler, assembly = assemble_with_assembly(
+        self.scheduler, assembly = assemble_with_assembly(
             plans,
             seed=seed,
             objects=objects,
@@ -261,17 +261,19 @@ class Timeline:
         self._plans, self._assembly = tuple(plans), assembly
         self._reloader: Reloader | None = None
         self.compiled_by_hash: Mapping[str, Compilation] = {}
-        self._retries = Retries(self._scheduler) if retry == "AtOnce" else None
-        self._client.objects = self._scheduler.handle.objects
+        self._retries = Retries(self.scheduler) if retry == "AtOnce" else None
+        self._client.objects = self.scheduler.handle.objects
         self._advance = advance
         self._replayed = None if traffic is None else Replayed(self, traffic)
         self._events = FutureEvents(() if traffic is None else traffic.steps)
         self._last = self._start
-        self._lives: dict[str, timeline_result.PodTimeline] = {}
-        self._arrived: list[model.PodInfo] = []
+        self.lives: dict[str, timeline_result.PodTimeline] = {}
+        """What became of the pods that arrived, by UID, in their order."""
+        self.arrived: list[model.PodInfo] = []
+        """The pods that have arrived, in their order."""
         self._infos = model.PodInfos()
         self._evictions_due = EvictionTimes()
-        self._application = Application(self._scheduler, plans)
+        self._application = Application(self.scheduler, plans)
         self._running: dict[str, model.PodInfo] = {}
         self._again: Counter[str] = Counter()
         self._origins: dict[str, str] = {}
@@ -295,9 +297,9 @@ class Timeline:
                 if since > self._start and self._end is None:
                     self._expect(since, FutureEventKind.NODE, obj)
                 else:
-                    self._scheduler.cache.add_node(obj)
+                    self.scheduler.cache.add_node(obj)
             elif isinstance(obj, model.Namespace):
-                self._scheduler.cache.set_namespace(obj)
+                self.scheduler.cache.set_namespace(obj)
             elif (
                 isinstance(obj, model.Pod) and obj.spec.node_name and obj.status.phase not in ENDED
             ):
@@ -310,7 +312,7 @@ class Timeline:
 
     def place(self, info: model.PodInfo, since: int) -> None:
         """Count a pod on the node that it has; it was not decided here."""
-        self._scheduler.cache.add_pod(info)
+        self.scheduler.cache.add_pod(info)
         self._runs(info, since, info.pod)
 
     def _expect(self, at: int, kind: FutureEventKind, what: model.ApiObject | str) -> None:
@@ -319,24 +321,9 @@ class Timeline:
         self._events.add(max(now, at), kind, what)
 
     @property
-    def scheduler(self) -> Scheduler:
-        """The scheduler that decides."""
-        return self._scheduler
-
-    @property
     def now(self) -> int:
         """The time, in nanoseconds since 1970."""
         return self._clock.ns
-
-    @property
-    def arrived(self) -> Sequence[model.PodInfo]:
-        """The pods that have arrived, in their order."""
-        return self._arrived
-
-    @property
-    def lives(self) -> Mapping[str, timeline_result.PodTimeline]:
-        """What became of the pods that arrived, by UID, in their order."""
-        return self._lives
 
     @property
     def running(self) -> int:
@@ -366,7 +353,7 @@ class Timeline:
             self._last = self._start + (until or 0)
 
     def _run(self, until: int | None, stops: Callable[[Timeline], bool] | None) -> None:
-        events, queued = self._events, self._scheduler.queue.by_uid
+        events, queued = self._events, self.scheduler.queue.by_uid
         happens: dict[FutureEventKind, Callable[[Any], None]] = {
             FutureEventKind.END: self.ends,
             FutureEventKind.NODE: self.joins,
@@ -375,7 +362,7 @@ class Timeline:
         if self._replayed is not None:
             happens[FutureEventKind.STEP] = self._replayed.play
             happens[FutureEventKind.POD] = self._replayed.comes_again
-        self._evictions_due.take(self._scheduler.profiles, self._clock.ns)
+        self._evictions_due.take(self.scheduler.profiles, self._clock.ns)
         while (at := self._next(until)) is not None:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
@@ -409,7 +396,7 @@ class Timeline:
         return min(event, look)
 
     def _evict_what_is_due(self) -> None:
-        scheduler, now = self._scheduler, self._clock.ns
+        scheduler, now = self.scheduler, self._clock.ns
         look_at = self._evictions_due.next
         if look_at is None or look_at > now:
             return
@@ -421,7 +408,7 @@ class Timeline:
                 self.leaves(victim.pod.uid)
 
     def _next_event(self) -> int | None:
-        scheduler, event = self._scheduler, self._events.next_time()
+        scheduler, event = self.scheduler, self._events.next_time()
         if not scheduler.queue.by_uid:
             return event
         own = scheduler.next_wakeup()
@@ -445,54 +432,54 @@ class Timeline:
         if self._reloader is None:
             first = Compilation(self._plans, (), coming.settings)
             store = PolicyStore(PolicyFiles(), self._clock, first)
-            self._reloader = Reloader(self._scheduler, self._assembly, store)
+            self._reloader = Reloader(self.scheduler, self._assembly, store)
         return self._reloader
 
     def joins(self, node: model.Node) -> None:
         """A node came or changed."""
-        node_seen(self._scheduler, node)
+        node_seen(self.scheduler, node)
         self._note_allocatable()
 
     def parts(self, node: model.Node) -> None:
         """A node was deleted."""
-        node_gone(self._scheduler, node)
+        node_gone(self.scheduler, node)
         self._note_allocatable()
 
     def arrives(self, pod: model.Pod) -> None:
         """A pod came that waits for a node."""
         now = self._clock.ns
         if pod.spec.resource_claims:
-            pod = make_claims(self._scheduler, pod)
+            pod = make_claims(self.scheduler, pod)
         if pod.metadata.creation_timestamp is None:
             pod = one_shot.created_form(pod, now)
         info = self._infos.of(pod)
-        life = self._lives[info.uid] = timeline_result.PodTimeline(info.key, info.priority, now)
-        self._arrived.append(info)
-        life.message = one_shot.enqueue(self._scheduler, info) or ""
+        life = self.lives[info.uid] = timeline_result.PodTimeline(info.key, info.priority, now)
+        self.arrived.append(info)
+        life.message = one_shot.enqueue(self.scheduler, info) or ""
         self._advance(1)
 
     def withdraws(self, uid: str) -> None:
         """A pod that waits for a node was deleted."""
-        queued = self._scheduler.queue.get(uid)
+        queued = self.scheduler.queue.get(uid)
         if queued is not None:
-            pod_gone(self._scheduler, queued.info)
-            self._lives[uid].ended = self._clock.ns
+            pod_gone(self.scheduler, queued.info)
+            self.lives[uid].ended = self._clock.ns
 
     def ends(self, uid: str) -> None:
         """End a pod that completed or whose grace period is over; it may have ended before."""
         info = self._running.pop(uid, None)
         if info is None:
             return
-        pod_ended(self._scheduler, info)
-        free_claims(self._scheduler, info)
+        pod_ended(self.scheduler, info)
+        free_claims(self.scheduler, info)
         self._uses(info, -1)
-        life = self._lives.get(uid)
+        life = self.lives.get(uid)
         if life is not None:
             life.ended = self._clock.ns
 
     def _decides(self) -> bool:
         """Run what is due in the scheduler, and decide until no pod is ready."""
-        scheduler = self._scheduler
+        scheduler = self.scheduler
         ended = scheduler.run_due()
         for outcome in ended:
             self._decided(outcome)
@@ -504,7 +491,7 @@ class Timeline:
 
     def settle(self, uid: str) -> None:
         """Decide up to a pod, if it is ready, or taken from backoff as no other is."""
-        scheduler = self._scheduler
+        scheduler = self.scheduler
         queued = scheduler.queue.get(uid)
         if queued is not None and queued.place is QueueState.BACKOFF:
             for late in scheduler.run_due():
@@ -519,7 +506,7 @@ class Timeline:
 
     def _tried(self, outcome: Outcome) -> None:
         for one in (outcome, *outcome.others):
-            self._lives[one.pod.uid].attempts += 1
+            self.lives[one.pod.uid].attempts += 1
             self._decided(one)
 
     def _retry_others(self) -> bool:
@@ -528,7 +515,7 @@ class Timeline:
 
     def _decided(self, outcome: Outcome) -> None:
         client = self._client
-        self._lives[outcome.pod.uid].message = outcome.message
+        self.lives[outcome.pod.uid].message = outcome.message
         if self._retries is not None:
             self._retries.note(outcome)
         if client.bound:
@@ -539,10 +526,10 @@ class Timeline:
             self._evicts(outcome)
         if client.nominated:
             for uid, node in client.nominated:
-                queued = self._scheduler.queue.get(uid)
+                queued = self.scheduler.queue.get(uid)
                 if queued is not None and queued.info.nominated_node_name != node:
                     pod_seen(
-                        self._scheduler,
+                        self.scheduler,
                         model.PodInfo.of(one_shot.nominated_form(queued.info.pod, node)),
                     )
             client.nominated.clear()
@@ -565,15 +552,15 @@ class Timeline:
     def _starts(self, pod: model.PodInfo, node: str) -> None:
         """Start a bound pod, and deliver the binding to the scheduler."""
         now = self._last = self._clock.ns
-        life = self._lives[pod.uid]
+        life = self.lives[pod.uid]
         life.bound, life.node = now, node
         self.placed += 1
         if self.give_devices is None:
             info = pod.running(node, now)
-            pod_runs(self._scheduler, info)
+            pod_runs(self.scheduler, info)
         else:
             info = model.PodInfo.of(model.running_form(self.give_devices(pod, node).pod, node, now))
-            pod_seen(self._scheduler, info)
+            pod_seen(self.scheduler, info)
         self._runs(info, now, pod.pod)
 
     def _runs(self, info: model.PodInfo, since: int, pod: model.Pod) -> None:
@@ -608,9 +595,9 @@ class Timeline:
         if not recorded:
             self._expect(until, FutureEventKind.END, uid)
         info = self._running[uid] = model.PodInfo.of(one_shot.leaving_form(info.pod, now))
-        pod_seen(self._scheduler, info)
+        pod_seen(self.scheduler, info)
         self.evicted += 1
-        life = self._lives.get(info.uid)
+        life = self.lives.get(info.uid)
         if life is not None:
             life.evicted = True
         if not recorded:
@@ -638,7 +625,7 @@ class Timeline:
             return
         if not info.terminating:
             self._recreate(info, self._clock.ns)
-        life = self._lives.get(uid)
+        life = self.lives.get(uid)
         if life is not None:
             life.evicted = True
         self.ends(uid)
@@ -656,7 +643,7 @@ class Timeline:
             self._uses(self._running[info.uid], -1)
             self._running[info.uid] = info
             self._uses(info, 1)
-        pod_seen(self._scheduler, info)
+        pod_seen(self.scheduler, info)
 
     def _next_name(self, info: model.PodInfo) -> str:
         origin = self._origins.get(info.uid, info.name)
@@ -667,7 +654,7 @@ class Timeline:
         return name
 
     def _note_allocatable(self) -> None:
-        table = self._scheduler.cache.nodes
+        table = self.scheduler.cache.nodes
         for name in one_shot.resource_names(table):
             total = table.live_count and table.total_allocatable(name)
             self._allocatable.setdefault(name, StepFunction()).note(self._clock.ns, total)
@@ -678,7 +665,7 @@ class Timeline:
     def _take_note(self) -> None:
         """Record the number of running and pending pods."""
         now = self._clock.ns
-        waiting = len(self._scheduler.queue.by_uid)
+        waiting = len(self.scheduler.queue.by_uid)
         if waiting != self._waiting:
             self._waiting = waiting
             self._pending.note(now, waiting)
@@ -694,20 +681,20 @@ class Timeline:
 
     def result(self, seconds: float) -> timeline_result.TimelineResult:
         """Return the result."""
-        for uid, life in self._lives.items():
-            life.message = self._scheduler.queue.why_held(uid) or life.message
+        for uid, life in self.lives.items():
+            life.message = self.scheduler.queue.why_held(uid) or life.message
         return timeline_result.TimelineResult(
             start=self._start,
             end=self._last,
-            nodes=self._scheduler.cache.nodes.live_count,
-            lives=tuple(self._lives.values()),
+            nodes=self.scheduler.cache.nodes.live_count,
+            lives=tuple(self.lives.values()),
             evictions=tuple(self._evictions),
             pending=self._pending,
             running=self._count,
             used=self._used_steps,
             allocatable=self._allocatable,
             seconds=seconds,
-            policies=self._application.report(self._arrived),
+            policies=self._application.report(self.arrived),
         )
 
 

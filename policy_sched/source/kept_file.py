@@ -70,7 +70,8 @@ class KeptFile:
             if not _may_create(folder):
                 return
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_own(folder.lstat()):
+            state = folder.lstat()
+            if state.st_uid != os.geteuid() or not _is_safe(state):
                 return
             write_file(self.path, hashlib.sha256(content).digest() + content, private=True)
             self._remove_old(folder, self.path.stat().st_mtime)
@@ -144,11 +145,6 @@ def _may_create(folder: Path) -> bool:
         folder = folder.parent
     state = folder.stat()
     return state.st_uid == os.geteuid() or bool(state.st_mode & stat.S_ISVTX)
-
-
-def _is_own(state: os.stat_result) -> bool:
-    """Return whether a file or a directory is this user's, and only this user can write it."""
-    return state.st_uid == os.geteuid() and _is_safe(state)
 
 
 def _is_safe(state: os.stat_result) -> bool:

@@ -18,7 +18,6 @@ too, as long as a row with each of the two is left. Other normalised scores are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -35,7 +34,7 @@ from policy_sched.framework.evaluate.results import FatalCodes
 from policy_sched.framework.evaluate.views import FEASIBLE, FilterView, ScoreView, check_range
 from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.lru import Lru
-from policy_sched.model import PodInfo, Taint, Toleration
+from policy_sched.model import PodInfo, Taint, tolerated
 
 #: Parts that are kept, each with some arrays of one element per node.
 LIMIT: Final = 16
@@ -125,11 +124,6 @@ def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
     return asked
 
 
-def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    key, value, effect = taint.key, taint.value, taint.effect
-    return any(toleration.tolerates(key, value, effect) for toleration in tolerations)
-
-
 class StaticParts:
     """The static parts of one pipeline's evaluations, by the fields that static plugins read."""
 
@@ -179,7 +173,7 @@ class StaticParts:
         ]
         if not wanted:
             return place, ()
-        return place, tuple([taint for taint in taints if _tolerated(taint, wanted)])
+        return place, tuple([taint for taint in taints if tolerated(taint, wanted)])
 
     def _taints_in_use(self) -> tuple[Taint, ...] | None:
         """Return the taints that tell tolerations apart; None if there are too many."""

@@ -239,13 +239,10 @@ class RolloutObjects:
             try:
                 await self._writer.replace_status(record, status)
             except ClusterError as error:
-                if not is_gone(error) and not _conflicts(error):
+                conflicts = isinstance(error, ApiError) and error.code == CONFLICT
+                if not is_gone(error) and not conflicts:
                     self._failed[name] = now + AGAIN
                     self._told(name, str(error))
-
-
-def _conflicts(error: ClusterError) -> bool:
-    return isinstance(error, ApiError) and error.code == CONFLICT
 
 
 def _judgement(

@@ -167,13 +167,7 @@ class Request:
 
     def tolerates(self, device: DeviceView) -> bool:
         """Return whether the request tolerates every taint of a device."""
-        return all(
-            any(
-                toleration.tolerates(taint.key, taint.value, taint.effect)
-                for toleration in self.tolerations
-            )
-            for taint in device.blocking
-        )
+        return all(model.tolerated(taint, self.tolerations) for taint in device.blocking)
 
 
 @dataclass(slots=True)

@@ -229,7 +229,10 @@ class NodeInclusion:
         sets = table.taint_sets
         borne = np.array(
             [
-                all(_bears(pod.tolerations, taint) for taint in sets.members(number))
+                all(
+                    taint.effect not in _KEEPS_OFF or model.tolerated(taint, pod.tolerations)
+                    for taint in sets.members(number)
+                )
                 for number in range(len(sets.sets))
             ],
             np.bool_,
@@ -278,12 +281,6 @@ class NodeInclusion:
     def _codes(self, key: str) -> NDArray[np.int32]:
         codes: NDArray[np.int32] = self._table.lookup(("label", key)).values[: self._table.n]
         return codes
-
-
-def _bears(tolerations: tuple[model.Toleration, ...], taint: model.Taint) -> bool:
-    return taint.effect not in _KEEPS_OFF or any(
-        toleration.tolerates(taint.key, taint.value, taint.effect) for toleration in tolerations
-    )
 
 
 class Included(msgspec.Struct, frozen=True):

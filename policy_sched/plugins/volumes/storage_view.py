@@ -121,7 +121,8 @@ class VolumeIndex:
         """
         self._refresh()
         key = (class_of(claim), namespace_of(claim), claim.metadata.name)
-        volumes = [self._as_assumed(self._listed[i]) for i in sorted(self._kept.get(key, ()))]
+        kept = [self._listed[i] for i in sorted(self._kept.get(key, ()))]
+        volumes = [self._assumed.get("", volume.metadata.name) or volume for volume in kept]
         names = {volume.metadata.name for volume in volumes}
         volumes += [
             volume
@@ -145,9 +146,6 @@ class VolumeIndex:
         return [
             candidate for candidate in fitting if ("", candidate.volume.metadata.name) not in taken
         ]
-
-    def _as_assumed(self, volume: model.PersistentVolume) -> model.PersistentVolume:
-        return self._assumed.get("", volume.metadata.name) or volume
 
     def _refresh(self) -> None:
         listed, before = self._objects.of(model.PersistentVolume), self._listed
