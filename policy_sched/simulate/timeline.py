@@ -218,7 +218,8 @@ def replaying(traffic: Traffic, plans: Sequence[CompiledPlan], seed: int) -> Tim
 class Timeline:
     """A simulation in progress.
 
-    ``placed`` and ``evicted`` are numbers of pods so far. ``give_devices``, if it is set, is called
+    ``placed`` and ``evicted`` are numbers of pods so far. ``arrived``: the pods that have arrived, in
+    their order; ``lives``: what became of them, by UID, in the same order. ``give_devices``, if it is set, is called
     with each bound pod and its node, and returns the pod as it counts from then on. ``objects``:
     a cluster with pods that wait, or recorded traffic, whose changes of policies come into force
     as far as ``compiled_by_hash`` has them.
@@ -268,9 +269,7 @@ class Timeline:
         self._events = FutureEvents(() if traffic is None else traffic.steps)
         self._last = self._start
         self.lives: dict[str, timeline_result.PodTimeline] = {}
-        """What became of the pods that arrived, by UID, in their order."""
         self.arrived: list[model.PodInfo] = []
-        """The pods that have arrived, in their order."""
         self._infos = model.PodInfos()
         self._evictions_due = EvictionTimes()
         self._application = Application(self.scheduler, plans)
