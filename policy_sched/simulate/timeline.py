@@ -218,11 +218,11 @@ def replaying(traffic: Traffic, plans: Sequence[CompiledPlan], seed: int) -> Tim
 class Timeline:
     """A simulation in progress.
 
-    ``placed`` and ``evicted`` are numbers of pods so far. ``arrived``: the pods that have arrived, in
-    their order; ``lives``: what became of them, by UID, in the same order. ``give_devices``, if it is set, is called
-    with each bound pod and its node, and returns the pod as it counts from then on. ``objects``:
-    a cluster with pods that wait, or recorded traffic, whose changes of policies come into force
-    as far as ``compiled_by_hash`` has them.
+    ``placed`` and ``evicted`` are numbers of pods so far. ``arrived``: the pods that have arrived,
+    in their order; ``lives``: what became of them, by UID, in the same order. ``give_devices``, if
+    it is set, is called with each bound pod and its node, and returns the pod as it counts from
+    then on. ``objects``: a cluster with pods that wait, or recorded traffic, whose changes of
+    policies come into force as far as ``compiled_by_hash`` has them.
     """
 
     def __init__(
