@@ -184,17 +184,6 @@ def test_only_changed_rows_are_explained_again(
     assert before == copy
 
 
-def test_a_clone_forgets_some_rows() -> None:
-    """What one of them forgets the other still knows."""
-    explanations = Explanations(2)
-    explanations.of(lambda rows: [(rows, [STATUSES[0]] * rows.size)], {})
-    clone = explanations.clone([1])
-    assert clone.of(lambda rows: [(rows, [STATUSES[2]] * rows.size)], {}) == dict(
-        enumerate([STATUSES[0], STATUSES[2]])
-    )
-    assert explanations.of(lambda _rows: [], {}) == dict.fromkeys(range(2), STATUSES[0])
-
-
 def test_an_overridden_row_has_the_status_of_its_override() -> None:
     """It is not explained again; the other rows that were forgotten are."""
     explanations = Explanations(2)

@@ -48,8 +48,6 @@ class Entry(msgspec.Struct, eq=False):
     stamps: array[int]
     """``version``: the journal's when the entry was up to date, and those of the rows then."""
     totals: Totals
-    rejects: bool = True
-    """False only while all rows are feasible."""
     views: list[FilterView] = []
     fatal: dict[int, results.FatalCodes] = {}
     overrides: dict[int, results.Override] = {}
@@ -175,7 +173,6 @@ class Entry(msgspec.Struct, eq=False):
         """Add a filter's codes to what filters up to number ``last`` and earlier ones found."""
         codes = self.views[position].codes
         assert codes is not None, "the filter rejects rows"
-        self.rejects = True
         number, first = np.int16(position + 1), self.first
         rejects = codes != 0
         if last <= position:
@@ -268,7 +265,6 @@ class Entry(msgspec.Struct, eq=False):
         for row in before:
             self.overrides.pop(row, None)
             self.first[row] = self.by_plugins[row]
-        self.rejects = True
         for row, rejection in rejections.items():
             if not self.fixed[row]:
                 self.overrides[row] = rejection

@@ -292,14 +292,10 @@ class Evaluator:
         if rejection is not None:
             overrides[row] = rejection
             first[row] = rejection[0]
-        # As upstream, what rejects the nominated node is named among the plugins that leave out
-        # the others.
-        also = filtering.narrowing and first[row] > FEASIBLE
-        explanations = None if also else filtering.explanations.clone([row])
-        copy = filtering.restricted(
-            first, filtering.by_plugins, overrides=overrides, explanations=explanations
-        )
-        if also:
+        copy = filtering.restricted(first, filtering.by_plugins, overrides=overrides)
+        if filtering.narrowing and first[row] > FEASIBLE:
+            # As upstream, what rejects the nominated node is named among the plugins that leave
+            # out the others.
             plugin = filtering.views[first[row] - 1].hook.plugin
             copy = replace(copy, narrowing=(*filtering.narrowing, plugin))
         if (first[row] == FEASIBLE) == (filtering.first[row] == FEASIBLE):

@@ -94,7 +94,6 @@ def passing(
         first,
         filtering.by_plugins,
         overrides={**filtering.overrides, **late},
-        explanations=filtering.explanations.clone(late),
         extended=True,
     )
 

@@ -64,7 +64,6 @@ class Passes:
             if cached and runner.pipeline.signature()
             else None
         )
-        self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
         self._weights = [
             signature.weights
             for signature in runner.pipeline.signatures.values()
@@ -81,7 +80,7 @@ class Passes:
             active = self.sets.active(NONE)
         else:
             active = self.sets.active_with(key)
-            part = None if parts is None else parts.of(key, pod)
+            part = None if parts is None else parts.of(key)
         entry = self._filter_all(pod, key, nominated, active, part)
         if entry.result.filtering.rejection is None:
             if nominated is not None:
@@ -119,7 +118,7 @@ class Passes:
         if part is not None and not rejected and result.node_names is None:
             base = part.base(filters.plugins)
             entry = Entry.of(part.fixed, base.first.copy(), nominated, version)
-            entry.rejects, entry.fatal, last = base.rejects, {**base.fatal}, base.last
+            entry.fatal, last = {**base.fatal}, base.last
             static: Sequence[FilterView | None] = base.views
         else:
             rows = _named(table, result.node_names)
@@ -204,9 +203,8 @@ class Passes:
         As upstream does not score where there is no choice, a plugin that fails then does no harm.
         """
         result = entry.result
-        feasible = self._feasible(entry)
+        feasible = (entry.first == FEASIBLE).nonzero()[0]
         entry.call_all_plugins()
-        entry.rejects = True  # rows may become infeasible from now on
         if result.scoring is not None or result.broken is not None:
             entry.result = Evaluation(result.state, result.filtering)
         entry.shares_scores = True
@@ -227,17 +225,6 @@ class Passes:
         entry.result, entry.active = result, self.sets.active(NONE)
         self.score_all(entry, pod)
         return entry.result
-
-    def _feasible(self, entry: Entry) -> NDArray[np.intp]:
-        """Return the feasible rows, which may be shared by evaluations."""
-        first = entry.first
-        if entry.rejects and np.count_nonzero(first):
-            feasible: NDArray[np.intp] = (first == FEASIBLE).nonzero()[0]
-            return feasible
-        if self._everywhere.size != first.size:
-            self._everywhere = np.arange(first.size)
-            self._everywhere.flags.writeable = False
-        return self._everywhere
 
     def _score_rows(
         self,

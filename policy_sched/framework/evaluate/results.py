@@ -51,14 +51,6 @@ class Explanations(msgspec.Struct, eq=False):
     known: framework.Rejections | None = None
     _stale: set[int] = msgspec.field(default_factory=set)
 
-    def clone(self, changed: Iterable[int]) -> Explanations:
-        """Return a copy in which the ``changed`` rows are explained anew."""
-        clone = Explanations(self._n, self._table)
-        clone.known = self.known
-        if self.known is not None:
-            clone._stale = self._stale.union(changed)
-        return clone
-
     def forget(self, rows: Sequence[int] | None = None) -> None:
         """Explain these rows anew, or all."""
         if rows is None:
@@ -215,19 +207,15 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         by_plugins: framework.Codes | None = None,
         *,
         overrides: Mapping[int, Override],
-        explanations: Explanations | None = None,
         extended: bool = False,
     ) -> FilteredNodes:
-        """Return a copy with other feasible rows.
-
-        ``explanations``: what is known of them, if anything.
-        """
+        """Return a copy with other feasible rows."""
         return replace(
             self,
             first=first,
             by_plugins=first if by_plugins is None else by_plugins,
             overrides=overrides,
-            explanations=Explanations(len(first)) if explanations is None else explanations,
+            explanations=Explanations(len(first)),
             extended=self.extended or extended,
         )
 

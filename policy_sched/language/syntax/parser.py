@@ -370,4 +370,10 @@ def _size_problems(root: ast.Node, *, cel: bool) -> list[Problem]:
 
 def comments(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each ``//`` comment of a rule, strings left alone."""
-    return (opaque.span() for opaque in _OPAQUE.finditer(text) if opaque[0].startswith("//"))
+    end = 0
+    for opaque in _OPAQUE.finditer(text):
+        if not {'"', "'"}.isdisjoint(text[end : opaque.start()]):
+            return  # a string that is never closed
+        end = opaque.end()
+        if opaque[0].startswith("//"):
+            yield opaque.span()

@@ -195,6 +195,7 @@ def test_a_text_counts_its_own_lines() -> None:
         ("'it\\'s // no' // yes", ["// yes"]),
         ("'''a'//''' // c", ["// c"]),
         ("'unclosed // x", []),
+        ("r'\\' // a raw string ends there", ["// a raw string ends there"]),
     ],
 )
 def test_comments_of_a_rule(text: str, found: list[str]) -> None:
