@@ -270,12 +270,7 @@ def test_the_same_devices_whatever_the_hash_seed() -> None:
     found = {
         subprocess.run(
             [sys.executable, "-c", SEEDED],
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": seed,
-                "PYTHONPATH": str(root),
-                "POLICY_SCHED_CACHE": "",
-            },
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
             cwd=root,
             check=True,
             capture_output=True,
