@@ -155,6 +155,24 @@ def test_a_restart_and_another_leader_go_on_from_the_status() -> None:
     acted(play)
 
 
+def test_a_rollout_that_is_deleted_between_two_schedulers_is_aborted() -> None:
+    """Without an election, too: the status of the policy has the text that is in force."""
+
+    async def play(world: World) -> None:
+        served(world, policy("mine", filter=ANYWHERE), rolled("careful", LONG))
+        async with world.served():
+            async with scheduler(world, keeps_texts=True) as one:
+                before = await begun(world, one)
+                await until(lambda: conditions(world, "mine")[2:] == ("False", "RollingOut"))
+            world.cluster.store.delete(Key(KEY, "", "careful"))
+            async with scheduler(world, keeps_texts=True) as two:
+                assert in_force(two) != before
+                await until(lambda: two.rolled_out and in_force(two) == before)
+                await until(lambda: conditions(world, "mine")[2:] == ("False", "RolloutAborted"))
+
+    acted(play)
+
+
 def test_a_rule_aborts_it(tmp_path: Path) -> None:
     """The stable set stays, and the figures are in the status."""
     world = ObjectWorld(tmp_path)
