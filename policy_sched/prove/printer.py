@@ -114,6 +114,11 @@ def table(position: Any, entries: ir.graph.Table) -> Any:
     return found
 
 
+def part(pair: Any, number: int) -> Any:
+    """Return the value of a (value, error), or the error; None of what is no pair."""
+    return pair[number] if type(pair) is tuple else None
+
+
 def of_choice(value: Any, make: Callable[[Any], Any]) -> Any:
     """Return what is made of a value, or of both of a choice; None where one has no term."""
     if not isinstance(value, Choice):
@@ -231,7 +236,9 @@ class Printer:
             "truncated": self._truncated, "to_int": self._to_int, "magnitude": self._magnitude,
             "is_some": is_some, "opt_value": opt_value, "Optional": Optional,
             "mean": self._mean, "weighted": self._weighted, "masked": masked,
-            "deviation_of_two": self._deviation_of_two, "table": table,
+            "deviation_of_two": self._deviation_of_two, "table": table, "part": part,
+            "field": self.field, "fits": self._fits, "Code": Code, "Opaque": Opaque,
+            "Record": Record,
         }  # fmt: skip
 
         self._calls: dict[Any, Callable[..., Any]] = {
@@ -412,17 +419,10 @@ class Printer:
     # Leaves.
 
     def _leaf(self, op: ir.Op, env: Environment) -> Any:
-        if op.kind is ops.CONST:
-            return self._known(op.data, op.rep)
-        if op.kind is ops.NONE:
-            return Optional(False, Opaque(("none",)))
-        if op.kind is ops.POD:
-            return Record("Pod", ("pod",))
-        return self._read_or_called(op, env)
-
-    def _read_or_called(self, op: ir.Op, env: Environment) -> Any:
-        """Return what is read of the model, or what a call or a loop makes."""
+        """Return what is written down, read of the model, or what a call or a loop makes."""
         match op.kind.name:
+            case "const":
+                return self._known(op.data, op.rep)
             case "column":
                 family, argument = (*op.data, "")[:2]  # type: ignore[misc]  # a key is a tuple
                 return self.world.column(family, argument, op.rep)
@@ -434,18 +434,10 @@ class Printer:
                 return self.world.victim()
             case "score" | "scores" if self._scored is not None:
                 return self._scored[op.kind is ops.SCORES]
-            case "field_of_pod" | "attr":
-                return self.field(self.term(op.args[0], env), str(op.data), op.rep)
-            case "code" | "find":
-                return Code(True, self.term(op.args[0], env))
-            case "text":
-                code = self.term(op.args[0], env)
-                return ite(code.present, code.text, "") if isinstance(code, Code) else None
-            case "val" | "err":
-                pair = self.term(op.args[0], env)
-                return pair[op.kind is ops.ERR] if type(pair) is tuple else None
-            case "fits" | "call" | "loop":
-                return getattr(self, f"_{op.kind.name}")(op, env)
+            case "call":
+                return self._call(op, env)
+            case "loop":
+                return self._loop(op, env)
         return None
 
     def _known(self, value: object, rep: str) -> Any:
@@ -478,18 +470,17 @@ class Printer:
                 return getattr(value, name)
         return None
 
-    def _fits(self, op: ir.Op, env: Environment) -> Any:
+    def _fits(self, wanted: Any, family: str) -> Any:
         """Return whether requests fit: those of the resources that are named, and of all others."""
-        wanted = self.term(op.args[0], env)
-        if not isinstance(wanted, MappingTerm) or op.data not in ("free", "allocatable"):
+        if not isinstance(wanted, MappingTerm) or family not in ("free", "allocatable"):
             return None
-        others = {family: self.world.flag(("others", family)) for family in ("free", "allocatable")}
+        others = {name: self.world.flag(("others", name)) for name in ("free", "allocatable")}
         self.made.fact(implies(others["free"], others["allocatable"]))
         self.made.notes |= {str(flag): "fitsIn" for flag in others.values()}
-        parts = [others[str(op.data)]]
+        parts = [others[family]]
         for resource in ("cpu", "memory"):
             needs = self.world.amount(wanted, resource)
-            room = self.world.column(str(op.data), resource, "i")
+            room = self.world.column(family, resource, "i")
             parts.append(disjunction(needs <= 0, needs <= room))
         return conjunction(*parts)
 

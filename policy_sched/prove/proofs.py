@@ -56,6 +56,14 @@ _ONE_NUMBER: Final = (
     "`in` must be one number that rules read, such as node.requested[...] or pod.priority; "
     "what is free follows from two"
 )
+_SAID: Final = {
+    PASSES: "passes",
+    TAKES_PART: "matches",
+    ENQUEUES: "enqueues",
+    ELIGIBLE: "preempts",
+    VICTIM: "evicts",
+}
+"""By function of claims that is a bool, what it is of a policy."""
 _LIMIT: Final = "another number of pods or of their requests"
 
 
@@ -78,6 +86,7 @@ class ProofClaims:
 
     def __init__(self, proof: CheckedProof, world: World) -> None:
         self._proof, self._world = proof, world
+        self._assumed = [rule for path, rule in proof.rules.items() if path[0] == "assume"]
         self._policies = {p.name: PolicyPrinter(p, world).terms() for p in proof.policies}
         self._peer = World(world.terms, world.bound, world, "peer")
         self._printer = Printer(world)
@@ -110,23 +119,11 @@ class ProofClaims:
         if not name:
             return conjunction(*(policy.passes for policy in self._policies.values()))
         policy = self._policies[name]
-        match function:
-            case "passes":
-                return policy.passes
-            case "takesPart":
-                return policy.matches
-            case "preEnqueue":
-                return policy.enqueues
-            case "eligible":
-                return policy.preempts
-            case "victim":
-                return policy.evicts
+        if function in _SAID:
+            return getattr(policy, _SAID[function])
         assert policy.score is not None
-        return (
-            self._normalized(policy, policy.score)
-            if function == NORMALIZED
-            else policy.score.number
-        )
+        number = policy.score.number
+        return number if function == SCORE else self._normalized(policy, policy.score)
 
     def _normalized(self, policy: PolicyTerms, score: ScoreTerm) -> Any:
         """Return the normalised score, 0 where that fails; an example has another node or none."""
@@ -199,11 +196,7 @@ class ProofClaims:
 
         A pod that preEnqueue holds back passes nothing, and has no score.
         """
-        assumed = [
-            self._is(rule, true=True)
-            for path, rule in self._proof.rules.items()
-            if path[0] == "assume"
-        ]
+        assumed = [self._is(rule, true=True) for rule in self._assumed]
         scores = [self._policies[name].enqueues for name in self._called(rules, PASSES)]
         for name in self._called(rules, SCORE, NORMALIZED):
             policy = self._policies[name]
@@ -213,7 +206,7 @@ class ProofClaims:
 
     def _rule(self, name: str, wanted: list[tuple[Any, bool]], refuted: str) -> Claim:
         rules = [(self._proof.rules[path], true) for path, true in wanted]
-        assumed = [(r, True) for path, r in self._proof.rules.items() if path[0] == "assume"]
+        assumed = [(rule, True) for rule in self._assumed]
         read = [rule for rule, _ in (*assumed, *rules)]
         wished = (self._is(rule, true=true) for rule, true in rules)
         scored = self._called(read, SCORE, NORMALIZED)

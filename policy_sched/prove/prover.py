@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, Severity, one_line
 from policy_sched.language import check
 from policy_sched.profiles.check import is_proof
 from policy_sched.profiles.load import load_file
@@ -71,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     ``lists``: those that were looked at up to ``bound`` elements. ``test``: the PolicyTest that
     shows a counterexample, or that what is claimed happens. ``internal``: the scheduler disagrees
-    with the solver.
+    with the solver about a pod and a node that can be written down.
     """
 
     claim: str
@@ -322,13 +322,14 @@ class _Decision:
 
         ``against``: a raw score that the node must not have.
         """
-        claim, why = self._claim, "the scheduler does not do what the solver says"
+        claim, why = self._claim, ""
         asked = claim.policies, claim.plugin, claim.rule
         try:
             run = Run(found, self._sides, *asked, full=claim.evicts)
             said = claim.judge(run)
         except PolicySchedError as error:
-            said, why = False, str(error)
+            told = error.diagnostics[0].message if isinstance(error, PolicyError) else str(error)
+            said, why = False, f"no test can show it: {one_line(told)}"
         if said and (against is None or against not in (run.seen.raw or {}).values()):
             test = with_expectation(run.test, run.seen, claim.plugin, final=claim.final)
             words = said if isinstance(said, str) else claim.refuted if claim.never else ""
@@ -336,7 +337,8 @@ class _Decision:
         resting = self._resting_on(question)
         if resting:
             return self._said(UNKNOWN, f"no example was confirmed{resting}")
-        return self._said(UNKNOWN, why, internal=True)
+        wrong = why or "the scheduler does not do what the solver says"
+        return self._said(UNKNOWN, wrong, internal=not why)
 
     def _resting_on(self, question: Question) -> str:
         """Return what a claim depends on that has no exact term, with the lines."""

@@ -44,7 +44,8 @@ def test_every_text_of_a_term_is_an_expression() -> None:
 
 
 METHODS = {
-    *("data", "divided", "quotient", "remainder", "percent"),
+    *("data", "rep", "present", "text"),
+    *("divided", "quotient", "remainder", "percent"),
     *("add", "subtract", "multiply", "divide", "of_int", "nearest"),
 }
 

@@ -44,6 +44,9 @@ FORMS = {
     "disjoint: [passes, pod.priority >= 100]": "refuted: rules 0 and 1 are both true",
     'always: score("Gold") <= 100': "proven",
     'always: score("Gold") < 100': "refuted: it is false",
+    'always: pod.requests["memory"] < quantity("200Pi")': (
+        "unknown: no test can show it: the text '225179981368524800' must be"
+    ),
     'always: node.taints.all(t, t.key != "")': "proven up to 3 elements of node.taints",
     "monotone: {score: Gold, in: 'node.requested[\"cpu\"]', direction: Increasing}": "proven",
     "monotone: {score: Gold, in: 'node.requested[\"cpu\"]', direction: Decreasing}": (
