@@ -121,6 +121,8 @@ class Rollouts:
         self._asked: list[tuple[rollout.Action, str]] = []
         self._reconcile_due = False
         self._warned = ("", "", 0)
+        self._compared = ("", "")
+        self._differs: list[Diagnostic] = []
         observers = instance.scheduler.observers
         observers.decided.insert(0, self._decided)
         observers.group_decided.insert(0, self._group_decided)
@@ -597,8 +599,12 @@ class Rollouts:
         # imported here: most schedulers that read objects have no rollout
         from policy_sched.profiles.check import untried_changes  # noqa: PLC0415
 
-        found = untried_changes(store.current.plans, store.staged.plans, self.plan.name)
-        return list(bounded(found))[:MOST_UNTRIED]
+        sets = store.current.content_hash, store.staged.content_hash
+        if self._compared != sets:
+            plans = store.current.plans, store.staged.plans
+            found = untried_changes(*plans, self.plan.name, store.files.loaded)
+            self._compared, self._differs = sets, bounded(found)[:MOST_UNTRIED]
+        return self._differs
 
     def _differences(self) -> list[rollout.Example]:
         """Return the last differences that an audit found."""

@@ -6,7 +6,7 @@ compiled as any other rule is, and run for one row of nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -101,18 +101,30 @@ def untried_sections(
 
 
 def untried_changes(
-    before: Sequence[CompiledPlan], after: Sequence[CompiledPlan], rollout: str
+    before: Sequence[CompiledPlan],
+    after: Sequence[CompiledPlan],
+    rollout: str,
+    read: Callable[[], Iterable[LoadedPolicy]] = tuple,
 ) -> list[Diagnostic]:
-    """Return as warnings what differs between two sets and is tried by no step of a rollout."""
+    """Return as warnings what differs between two sets and is tried by no step of a rollout.
+
+    ``read``: reads the policies of the second set, where another process compiled it: what that
+    returns has no places.
+    """
     old, new = (
         {name: source for ready in plans for name, source in ready.plan.policies.items()}
         for plans in (before, after)
     )
-    return [
-        replace(problem, severity=Severity.WARNING)
-        for name in dict.fromkeys((*new, *old))
-        for problem in untried_sections(new.get(name), rollout, old.get(name))
-    ]
+
+    def found(names: Iterable[str]) -> dict[str, list[Diagnostic]]:
+        told = {name: [*untried_sections(new.get(name), rollout, old.get(name))] for name in names}
+        return {name: problems for name, problems in told.items() if problems}
+
+    changed = found(dict.fromkeys((*new, *old)))
+    if changed:
+        new |= {p.name: policy_source(p) for p in read() if p.sound and p.name in changed}
+        changed = found(changed)
+    return [replace(p, severity=Severity.WARNING) for some in changed.values() for p in some]
 
 
 def check_rollout(marked: Marked) -> tuple[CheckedRollout | None, list[Diagnostic]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,6 +178,23 @@ def test_a_state_that_cannot_be_read_lets_the_files_decide(world: World) -> None
     text = "The state of the rollout is refused; the files are in force"
     assert world.messages(text)
     assert all(world.run(3).values())
+
+
+def test_what_no_step_tries_has_its_place_though_another_process_compiled_it(world: World) -> None:
+    """What that returns knows no lines, so the file is read again."""
+    store = world.instance.reloader.store
+    store.compiler = lambda files: pickle.loads(pickle.dumps(files.compile()))
+    path = world.folder / "policies" / "only.yaml"
+    path.write_text(POLICY_TEXT % "true" + "  evict: {every: 1h, victim: pod.priority < 0}\n")
+    world.read(world.instance)
+    world.settle()
+    (line,) = [line for line in world.lines if line.get("code") == "PS718"]
+    assert (line["file"], line["line"], line["column"]) == (str(path), 7, 30)
+    assert world.rolled.step == 0
+    assert world.instance.rollout is not None
+    report = world.instance.rollout.report()
+    assert report is not None
+    assert report.untried[0].startswith(f"{path}:7:30: no step")
 
 
 @pytest.mark.parametrize("make", [World, ObjectWorld])
