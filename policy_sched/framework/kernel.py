@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import Key, NodeView
 from policy_sched.framework.results import Codes, FilterResult, RawScores
 from policy_sched.framework.status import Status
-from policy_sched.model import PodInfo
+from policy_sched.model import PodInfo, Taint
 
 NO_CODE: Final = -1
 """The code of a row that a filter rejects where only the filter itself tells why."""
@@ -81,6 +81,9 @@ class RowKernel(msgspec.Struct, frozen=True):
     node_by_node: bool = False
     """Filter looks at one node after the other: dry runs call it only for nodes that the filters
     before it pass."""
+    asked_taints: frozenset[Taint] | None = None
+    """Of the pod's tolerations the plugin reads no more than whether they tolerate taints of nodes
+    and these ones; None: it may read more."""
     normalizes_by_row: bool = False
     """NormalizeScore reads nodes, too: it also runs anew where no raw score has changed."""
     normalizes_by_extremes: bool = False

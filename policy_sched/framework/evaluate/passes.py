@@ -80,7 +80,7 @@ class Passes:
             active = self.sets.active(NONE)
         else:
             active = self.sets.active_with(key)
-            part = None if parts is None else parts.of(key)
+            part = None if parts is None else parts.of(key, pod)
         entry = self._filter_all(pod, key, nominated, active, part)
         if entry.result.filtering.rejection is None:
             if nominated is not None:

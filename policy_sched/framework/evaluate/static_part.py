@@ -8,6 +8,9 @@ the others run. PreFilter and PreScore run all the same where they write into th
 `Signature.writes_state`): Reserve, and filters that run again on hypothetical pods, read it. No
 part is kept of a pod that PreFilter rejects or sends to some nodes only.
 
+Pods whose tolerations differ are alike, too, if they tolerate the same of the taints that nodes
+have, as long as no plugin reads more of tolerations than that.
+
 A normalised score depends on which rows are feasible. Where normalisation reads the least and the
 greatest raw score alone, the scores over all rows that the static filters pass hold for fewer rows,
 too, as long as a row with each of the two is left. Other normalised scores are not kept.
@@ -21,19 +24,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import Codes, Feasible, Scope, Scores
+from policy_sched.framework import Codes, Feasible, Scope, Scores, Signature
 from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.pod_signature import Key, part_getter
 from policy_sched.framework.evaluate.results import FatalCodes
 from policy_sched.framework.evaluate.views import FEASIBLE, FilterView, ScoreView, check_range
-from policy_sched.framework.runtime import Hook, Runner
+from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.lru import Lru
-from policy_sched.model import PodInfo
+from policy_sched.model import PodInfo, Taint, tolerated
 
 #: Parts that are kept, each with some arrays of one element per node.
 LIMIT: Final = 16
+_TOLERATIONS: Final = ("tolerations",)
 
 
 class StaticFilters(msgspec.Struct, frozen=True, eq=False):
@@ -106,6 +111,17 @@ class StaticPart(msgspec.Struct, eq=False):
         return self.skipped.intersection(names[:end])
 
 
+def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
+    """Return the taints of no node that static plugins ask for; None if they read more."""
+    asked: frozenset[Taint] = frozenset()
+    for signature in pipeline.signatures.values():
+        if signature.scope is Scope.STATIC and _TOLERATIONS in signature.fields:
+            if signature.kernel.asked_taints is None:
+                return None
+            asked |= signature.kernel.asked_taints
+    return asked
+
+
 class StaticParts:
     """The static parts of one pipeline's evaluations, by the fields that static plugins read."""
 
@@ -118,27 +134,66 @@ class StaticParts:
         whole, static = pipeline.signature(), pipeline.signature(Scope.STATIC)
         assert whole is not None, "evaluations are kept by signature"
         assert static is not None, "the pipeline has one"
-        self._key = part_getter(whole, static)
+        fields = static.fields - {_TOLERATIONS}
+        self._key = part_getter(whole, Signature(fields, Scope.STATIC, keys=static.keys))
+        self._reads_tolerations = _TOLERATIONS in static.fields
+        self._asked = _asked_taints(pipeline)
+        self._taints: tuple[Taint, ...] | None = None
+        self._keys: frozenset[str] = frozenset()
+        """The keys of these taints: a toleration of another key tolerates none of them."""
         self._plugins = frozenset(
             name
             for name, signature in pipeline.signatures.items()
             if signature.scope is Scope.STATIC
         )
 
-    def of(self, key: Key) -> StaticPart | None:
+    def of(self, key: Key, pod: PodInfo) -> StaticPart | None:
         """Return the part that the pods of a signature share with others, if it is known."""
         version = self._table.journal.static_version
         if self._version != version:
             self._kept.clear()
             self._version = version
-        return self._kept.get(self._key(key))
+            self._taints = self._taints_in_use()
+            self._keys = frozenset([taint.key for taint in self._taints or ()])
+        return self._kept.get(self._place(key, pod))
+
+    def _place(self, key: Key, pod: PodInfo) -> Key:
+        """Return what pods have in common that share a part."""
+        place, taints = self._key(key), self._taints
+        if taints is None:
+            return place, pod.tolerations
+        if not taints or not pod.tolerations:
+            return place, ()
+        wanted = [
+            toleration
+            for toleration in pod.tolerations
+            if not toleration.key or toleration.key in self._keys
+        ]
+        if not wanted:
+            return place, ()
+        return place, tuple([taint for taint in taints if tolerated(taint, wanted)])
+
+    def _taints_in_use(self) -> tuple[Taint, ...] | None:
+        """Return the taints that tell tolerations apart; None if there are too many."""
+        if not self._reads_tolerations:
+            return ()
+        if self._asked is None:
+            return None
+        table = self._table
+        numbers = table.lookup(("taints",)).values[: table.n]
+        taints = set(self._asked)
+        for number in np.bincount(numbers[table.live.values[: table.n]]).nonzero()[0].tolist():
+            taints.update(table.taint_sets.members(number))
+            if len(taints) > thresholds.FEW_ROWS:
+                return None
+        return tuple(taints)
 
     def learn(self, key: Key, entry: Entry, pod: PodInfo) -> None:
         """Keep what static plugins returned in an evaluation of all nodes."""
         filtering = entry.result.filtering
         if filtering.rejection is not None or filtering.narrowing:
             return
-        place = self._key(key)
+        place = self._place(key, pod)
         part = self._kept.get(place)
         if part is None:
             views = {

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from policy_sched.cluster.tables import Scope
 from policy_sched.language.ir import graph, ops
 from policy_sched.language.ir.ops import LoopKind, Trend
-from policy_sched.language.stdlib import has_key, policy_environment, value_at
+from policy_sched.language.stdlib import has_key, policy_environment, tolerates, value_at
 from policy_sched.language.values import types
-from policy_sched.model import ports_conflict
+from policy_sched.model import Taint, ports_conflict
 
+_TOLERATIONS: Final = "tolerations"
 _POD_MAPS: Final = frozenset({"labels", "annotations", "node_selector"})
 _FAMILIES: Final = {
     "label": "labels",
@@ -77,6 +78,10 @@ class Reads(msgspec.Struct, frozen=True):
     """Whether all that is read of nodes are columns of the node table."""
     preferred: bool = False
     """Whether the pod's preferred node affinity is weighed."""
+    tolerations: bool = False
+    """Whether the pod's tolerations are read for more than whether they tolerate a node's taints
+    and ``taints``."""
+    taints: frozenset[Taint] = frozenset()
     inputs: frozenset[str] = frozenset()
     """Inputs, by identity, of which more is read than the object of a node's name."""
     objects: frozenset[str] = frozenset()
@@ -91,6 +96,8 @@ class Reads(msgspec.Struct, frozen=True):
             self.clock or other.clock,
             self.columns_only and other.columns_only,
             self.preferred or other.preferred,
+            self.tolerations or other.tolerations,
+            self.taints | other.taints,
             self.inputs | other.inputs,
             self.objects | other.objects,
         )
@@ -101,7 +108,9 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
     scope, clock, columns_only, preferred = Scope.STATIC, False, True, False
+    tolerations, taints = False, set()
     todo, seen = list(roots), set()
+    of_node = _taints_of_node(todo)
     while todo:
         op = todo.pop()
         if op in seen:
@@ -111,6 +120,15 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         if keyed is not None:
             pod.add(keyed)
             todo.extend(op.args[1:])
+            continue
+        if _asks_tolerations(op):
+            taint = op.args[1]
+            pod.add((_TOLERATIONS,))
+            if taint.kind is ops.CONST:
+                taints.add(cast("Taint", taint.data))
+            else:
+                tolerations |= taint.serial not in of_node
+            todo.append(taint)
             continue
         if op.kind is ops.FACTS_AT:
             node |= policy_environment().records["Node"].fields.keys()
@@ -125,6 +143,7 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         path = _read_of_pod(op)
         if path:
             pod.add(path)
+            tolerations |= path == (_TOLERATIONS,)
         name = _read_of_node(op)
         if name:
             node.add(name)
@@ -141,6 +160,8 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         clock,
         columns_only,
         preferred,
+        tolerations,
+        frozenset(taints),
         *map(frozenset, (_inputs_of(seen), _inputs_of(seen, roots=False))),
     )
 
@@ -159,6 +180,20 @@ def _inputs_of(read: Iterable[graph.Op], *, roots: bool = True) -> Iterator[str]
             yield str(op.data)
         elif op.kind in _OF_QUOTAS:
             yield from types.inputs_of_quotas(str(op.data))
+
+
+def _asks_tolerations(op: graph.Op) -> bool:
+    """Return whether ``op`` asks whether the pod's tolerations tolerate a taint."""
+    call = op.data
+    if not isinstance(call, graph.Call) or call.function is not tolerates or call.guards:
+        return False
+    return op.args[0].kind is ops.FIELD_OF_POD and op.args[0].data == _TOLERATIONS
+
+
+def _taints_of_node(roots: Iterable[graph.Op]) -> set[int]:
+    """Return the numbers of loop variables that are taints of a node."""
+    loops = (op for op in graph.reached(roots) if isinstance(op.data, graph.Loop))
+    return {cast("graph.Loop", op.data).param for op in loops if op.args[0].kind is ops.TAINTS}
 
 
 def _is_part_of_node(op: graph.Op, arg: graph.Op) -> bool:

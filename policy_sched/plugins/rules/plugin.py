@@ -255,6 +255,7 @@ class _Rules:
         kernel = RowKernel(
             normalizes_by_row=policy.normalizes_by_row,
             normalizes_by_extremes=policy.normalizes_by_extremes,
+            asked_taints=None if policy.reads.tolerations else policy.reads.taints,
             # Its filter rejects in dry runs alone, and its key has what PreFilter returns.
             follows_from_key=(
                 policy.sections.filter is None

@@ -1,4 +1,4 @@
-"""Static parts: pods that differ in requests share the rest."""
+"""Static parts: pods that differ in requests, or in tolerations of no taint, share the rest."""
 
 from __future__ import annotations
 
@@ -141,15 +141,23 @@ def test_a_pod_that_no_longer_fits_a_node_leaves_the_scores_of_others() -> None:
 
 
 class Static:
-    """Reads the pod's labels and counts how often it is called."""
+    """Reads the pod's labels and tolerations and counts how often it is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: bool) -> None:
+        self._asked = asked
         self.calls: Counter[str] = Counter()
 
     @framework.hookimpl
     def sign_pod(self) -> framework.Signature:
-        """Read labels."""
-        return framework.Signature(frozenset({("labels",)}), framework.Scope.STATIC, proved=True)
+        """Read labels, and of tolerations what they tolerate if ``asked``."""
+        fields = frozenset({("labels",), ("tolerations",)})
+        asked = frozenset() if self._asked else None
+        return framework.Signature(
+            fields,
+            framework.Scope.STATIC,
+            proved=True,
+            kernel=framework.RowKernel(asked_taints=asked),
+        )
 
     @framework.hookimpl
     def filter(self, rows: framework.Rows) -> framework.FilterResult:
@@ -172,17 +180,33 @@ class Requests:
         return np.array([9, 5, 1] if rows is None else 9 - 4 * rows, np.int64)
 
 
+def calls_of(pods: list[PodInfo], *, asked: bool, tainted: bool = False) -> int:
+    """Return how often the static filter was called for some pods."""
+    cache, plugin = Cache(), Static(asked)
+    for i in range(3):
+        cache.add_node(make_node(f"n{i}", taints=["k1=:NoSchedule"] if tainted else []))
+    evaluator = Evaluator(Runner(pipeline_of({"Static": plugin, "R": Requests()})), cache.nodes)
+    for pod in pods:
+        assert evaluator.evaluate(pod).best().tolist() == [0]
+    return plugin.calls["filter"]
+
+
 def test_pods_that_differ_in_requests_share_static_answers() -> None:
     """The static filter is called once for them, and once more for another label."""
     pods = [PodInfo.of(make_pod(f"p{i}", cpu=f"{i + 1}m")) for i in range(4)]
     pods.append(PodInfo.of(make_pod("other", cpu="1m", labels={"a": "b"})))
-    cache, plugin = Cache(), Static()
-    for i in range(3):
-        cache.add_node(make_node(f"n{i}"))
-    evaluator = Evaluator(Runner(pipeline_of({"Static": plugin, "R": Requests()})), cache.nodes)
-    for pod in pods:
-        assert evaluator.evaluate(pod).best().tolist() == [0]
-    assert plugin.calls["filter"] == 2
+    assert calls_of(pods, asked=True) == calls_of(pods, asked=False) == 2
+
+
+def test_tolerations_of_taints_that_no_node_has_do_not_matter() -> None:
+    """Where a plugin says that it asks no more of them; a taint of a node tells pods apart."""
+    pods = [
+        PodInfo.of(make_pod(f"p{i}", tolerations=[{"key": f"k{i}", "operator": "Exists"}]))
+        for i in range(3)
+    ]
+    assert calls_of(pods, asked=True) == 1
+    assert calls_of(pods, asked=True, tainted=True) == 2
+    assert calls_of(pods, asked=False) == 3
 
 
 @dataclass(frozen=True)
