@@ -186,7 +186,7 @@ def ordered_queue(order: Numbers) -> SchedulingQueue:
 
 
 def test_a_placement_asks_only_the_queues_that_it_touches() -> None:
-    """Nobody could tell queues by what their teams use without sorting all of them anew."""
+    """Queues could not be told by what their teams use without sorting all of them anew."""
     order = Numbers()
     queue = ordered_queue(order)
     for i in range(100):
@@ -217,6 +217,19 @@ def test_a_number_that_changes_moves_its_queue_before_the_next_pod() -> None:
     assert popped == ["a1", "b1", "c1", "b2", "a2"]
 
 
+def test_an_object_that_changes_moves_its_pod_before_the_next_pod() -> None:
+    """A pod that is ready has another place in its queue as soon as what its key reads changes."""
+    order = Numbers()
+    queue = ordered_queue(order)
+    for name in ("first", "second"):
+        queue.add(info(name, labels={"queue": "a"}))
+    order.rank["default/first"] = 1
+    order.pods.add("default/first")
+    pod = queue.pop()
+    assert pod is not None
+    assert pod.info.name == "second"
+
+
 def test_the_head_of_a_strict_queue_holds_those_behind_it() -> None:
     """A small pod went before a large one of its team that had waited for longer, each time."""
     order = Numbers()
@@ -245,7 +258,7 @@ def test_the_head_of_a_strict_queue_holds_those_behind_it() -> None:
     assert small.info.name == "small"
 
 
-def test_what_was_tried_in_vain_holds_nobody_in_other_queues() -> None:
+def test_what_was_tried_in_vain_holds_no_pod_of_other_queues() -> None:
     """Where a queue is not strict, a pod that does not fit is passed over."""
     queue = ordered_queue(Numbers())
     for name, priority in (("big", 5), ("small", 0)):
