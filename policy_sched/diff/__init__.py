@@ -34,6 +34,5 @@ from policy_sched.diff.report import (
     move_lines as move_lines,
     seeds_table as seeds_table,
     seeds_text as seeds_text,
-    worst_first as worst_first,
 )
 from policy_sched.diff.shadow import read_decision_log as read_decision_log, summarize as summarize

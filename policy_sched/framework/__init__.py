@@ -21,7 +21,6 @@ from policy_sched.framework.diagnosis import (
     StatusTable as StatusTable,
     histogram as histogram,
     rows_with as rows_with,
-    spread as spread,
     tally as tally,
 )
 from policy_sched.framework.extender import (
@@ -86,7 +85,6 @@ from policy_sched.framework.results import (
     Scores as Scores,
 )
 from policy_sched.framework.signature import (
-    NO_GATE as NO_GATE,
     SAME_CODES as SAME_CODES,
     Gate as Gate,
     Incremental as Incremental,

@@ -26,7 +26,6 @@ from policy_sched.language.sections import (
     Out as Out,
     PlacementRules as PlacementRules,
     PreemptionChoices as PreemptionChoices,
-    QueueOrderUnits as QueueOrderUnits,
     Score as Score,
     Sections as Sections,
     StatedEvents as StatedEvents,

@@ -165,9 +165,7 @@ from policy_sched.model.requests import (
     is_extended_resource as is_extended_resource,
     is_pod_level_resource as is_pod_level_resource,
     is_scalar_resource as is_scalar_resource,
-    limits as limits,
     qos_class as qos_class,
-    requests as requests,
 )
 from policy_sched.model.resource import (
     DEVICE_CLASS_PREFIX as DEVICE_CLASS_PREFIX,

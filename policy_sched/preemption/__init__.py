@@ -4,7 +4,7 @@ Nothing is evicted here; the scheduler executes the result.
 """
 
 from policy_sched.preemption.attempt import PreemptionAttempt as PreemptionAttempt
-from policy_sched.preemption.budgets import Budget as Budget, budget_of as budget_of
+from policy_sched.preemption.budgets import budget_of as budget_of
 from policy_sched.preemption.group_units import (
     Unit as Unit,
     in_order_of_reprieve as in_order_of_reprieve,

@@ -11,7 +11,6 @@ from policy_sched.cluster.tables.aggregates import (
     QUEUED as QUEUED,
     ROOT as ROOT,
     Aggregate as Aggregate,
-    Aggregates as Aggregates,
     Contribution as Contribution,
     Lookup as Lookup,
     OtherPod as OtherPod,
@@ -22,13 +21,9 @@ from policy_sched.cluster.tables.column import (
     distinct as distinct,
     sum_of as sum_of,
 )
-from policy_sched.cluster.tables.dependencies import (
-    ANY as ANY,
-    Dependencies as Dependencies,
-    Watched as Watched,
-)
+from policy_sched.cluster.tables.dependencies import ANY as ANY, Dependencies as Dependencies
 from policy_sched.cluster.tables.image_states import names_of as names_of
-from policy_sched.cluster.tables.inputs import NO_OBJECTS as NO_OBJECTS, InputTable as InputTable
+from policy_sched.cluster.tables.inputs import InputTable as InputTable
 from policy_sched.cluster.tables.interning import Strings as Strings
 from policy_sched.cluster.tables.journal import (
     DYNAMIC as DYNAMIC,

@@ -6,7 +6,6 @@ Tables of field numbers, names and types, read by admission, protobuf and OpenAP
 from policy_sched.embedded.schema.definition_checks import unknown_fields as unknown_fields
 from policy_sched.embedded.schema.definitions import (
     CLEANUP as CLEANUP,
-    CustomKind as CustomKind,
     CustomKinds as CustomKinds,
     CustomVersion as CustomVersion,
     refuse_creation as refuse_creation,

@@ -10,7 +10,7 @@ from policy_sched.language.check.expressions import (
     walk as walk,
 )
 from policy_sched.language.check.inputs import URL_PARAM as URL_PARAM, CheckedInput as CheckedInput
-from policy_sched.language.check.moments import Moments as Moments, moments_of as moments_of
+from policy_sched.language.check.moments import moments_of as moments_of
 from policy_sched.language.check.policy import (
     CheckedPolicy as CheckedPolicy,
     aggregates_type as aggregates_type,

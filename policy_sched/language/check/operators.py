@@ -15,7 +15,6 @@ from policy_sched.language.values import types
 
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _INT64: Final = range(-(2**63), 2**63)
-_MAX_FOLDED: Final = 2**126  # products of two int64 stay below
 
 
 def unary(node: ast.Unary, scope: Scope) -> ast.Core:

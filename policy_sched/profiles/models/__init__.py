@@ -87,7 +87,6 @@ from policy_sched.profiles.models.policy import (
     Preemption as Preemption,
     PreEnqueueRule as PreEnqueueRule,
     PreFilterRuleEntry as PreFilterRuleEntry,
-    QueueOrder as QueueOrder,
     Quota as Quota,
     QuotaObjects as QuotaObjects,
     VetoRule as VetoRule,

@@ -16,7 +16,6 @@ from policy_sched.profiles.reload.inputs import (
     Config as Config,
     PolicyFiles as PolicyFiles,
     RolloutText as RolloutText,
-    alone as alone,
     checked_rollout as checked_rollout,
     compiled_set as compiled_set,
     first_compilation as first_compilation,
