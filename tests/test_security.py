@@ -84,7 +84,7 @@ a0: &a0 [x, x, x]
         f"remembered for {doorkeeper.TTL:.0f} s",
         f"at most {policy_object.MOST_OBJECTS:,} objects, {policy_object.MOST_BYTES >> 20} MiB",
         f"a status has {policy_status.MOST_PROBLEMS} problems and messages of",
-        f"messages of {policy_status.LONGEST:,} characters",
+        f"messages of {policy_object.LONGEST:,} characters",
         f"bodies of {reviews.MOST_BYTES >> 20} MiB, {reviews.WAITING} reviews at a time",
         f"with {reviews.LIMITS.processor_time} s of processor time and",
         f"processor time and {reviews.LIMITS.memory >> 20} MiB; the answer",

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.client.apimachinery.protobuf import varint
-from policy_sched.embedded.apiserver.endpoints.negotiation import PROTOBUF
+from policy_sched.client.apimachinery.protobuf import PROTOBUF, varint
 from policy_sched.embedded.apiserver.protobuf.decoding import NotReadError, read
 from policy_sched.embedded.schema.types import LEAVES, MESSAGES
 from tests.embedded.apiserver.protobuf.wire import envelope, message, meta
