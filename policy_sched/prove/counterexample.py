@@ -21,7 +21,7 @@ import yaml
 from policy_sched.cluster import Cache
 from policy_sched.cluster.tables import PodRows
 from policy_sched.errors import PolicySchedError
-from policy_sched.language import compile_policy
+from policy_sched.language import check, compile_policy
 from policy_sched.language.runtime import FAILED, Activation
 from policy_sched.language.values import RuleError
 from policy_sched.lru import Lru
@@ -117,6 +117,9 @@ def document(
     needed = ("PrioritySort", *names, *("NodeResourcesFit",) * full, "DefaultBinder")
     enabled = [{"name": name} for name in dict.fromkeys(needed)]
     plugins = {"multiPoint": {"disabled": [{"name": "*"}], "enabled": enabled}}
+    if any(policy.queue_sort for policy in _checked(policies) if policy.name in names):
+        # No claim is about the order of the queue, which one plugin alone may state.
+        plugins["queueSort"] = {"disabled": [{"name": "*"}], "enabled": enabled[:1]}
     return {
         "apiVersion": "policysched.dev/v1alpha1",
         "kind": "PolicyTest",
@@ -407,7 +410,7 @@ def bound_says(test: Plain, name: str) -> dict[str, bool]:
     Raises NotBuiltError where they read more than a pod, a node and its pods.
     """
     said = dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM, FAILS, CONDITIONS_FAIL), False)
-    for policy in read(test["policies"]) if name else ():
+    for policy in _checked(test["policies"]) if name else ():
         if policy.name != name:
             continue
         if policy.inputs or policy.aggregates or policy.quotas:
@@ -434,8 +437,17 @@ def bound_says(test: Plain, name: str) -> dict[str, bool]:
     return said
 
 
+_policies: Lru[tuple[str, ...], list[check.CheckedPolicy]] = Lru(20)
 _plans: Lru[str, Any] = Lru(200)
 """Of configurations with a policy alone, and with two."""
+
+
+def _checked(paths: Sequence[str]) -> list[check.CheckedPolicy]:
+    """Return what `read` makes of files, from the one before if they have the same names."""
+    key = tuple(paths)
+    if key not in _policies.entries:
+        _policies.put(key, read(paths))
+    return _policies.entries[key]
 
 
 def _read_once(files: PolicyFiles) -> Any:

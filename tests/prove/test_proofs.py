@@ -234,6 +234,18 @@ def test_a_counterexample_of_a_claim_is_a_test(
     assert "1 of 1 steps as expected" in capsys.readouterr().out
 
 
+def test_a_policy_that_sorts_the_queue_has_examples(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A profile has one plugin that sorts: a policy beside PrioritySort was refused, unheard."""
+    (folder / "policy.yaml").write_text(f"{POLICY}  queueSort: [{{expression: pod.name}}]\n")
+    (folder / "claims.yaml").write_text(f"{HEAD}claims: [{{name: all, always: passes}}]\n")
+    written = folder / "shown.yaml"
+    assert run(["prove", str(folder / "claims.yaml"), "--write", str(written)]) == 1
+    assert "all: refuted: it is false" in capsys.readouterr().out
+    assert run(["test", str(written)]) == 0
+
+
 @pytest.mark.parametrize(
     ("claims", "problem"),
     [

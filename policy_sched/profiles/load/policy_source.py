@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from policy_sched.errors import PolicyError
 from policy_sched.language import diagnostics, stdlib
 from policy_sched.language.values import types
+from policy_sched.lru import Lru
 from policy_sched.model import KINDS, ApiObject, CustomObject, Kind
 from policy_sched.profiles import models
 from policy_sched.profiles.load.document import locator
@@ -364,8 +365,19 @@ def input_kinds(policies: Iterable[LoadedPolicy]) -> dict[Kind, type[ApiObject]]
             if given.kind:
                 kinds[kind] = KINDS.get(kind, CustomObject)
         if ".object" in policy.model.model_dump_json():  # else there is nothing to check
-            from policy_sched.language.check import check_policy  # noqa: PLC0415 - of few policies
-
-            checked, _ = check_policy(policy_source(policy))
-            objects += () if checked is None else checked.objects
+            objects += _objects_of(policy_source(policy))
     return kinds | stdlib.decoded_structs(objects)
+
+
+def _objects_of(source: diagnostics.PolicySource) -> Sequence[types.ObjectType]:
+    """Return the types of whole objects that rules read; each test of a policy asks for them."""
+    from policy_sched.language.check import check_policy  # noqa: PLC0415 - of few policies
+
+    if id(source) not in _objects.entries:
+        checked, _ = check_policy(source)
+        _objects.put(id(source), (source, () if checked is None else checked.objects))
+    return _objects.entries[id(source)][1]
+
+
+_objects: Final[Lru[int, tuple[diagnostics.PolicySource, Sequence[types.ObjectType]]]] = Lru(100)
+"""By the identity of sources, of which a policy that is read again has the same one."""
