@@ -136,17 +136,21 @@ class Question:
 
 
 def _asked(condition: Term, steps: int) -> tuple[Any, Any]:
-    """Return what a fresh solver says, or why it gave up, and its model."""
-    solver = z3.Solver()
+    """Return what a fresh solver says, or why it gave up, and its model.
+
+    It has a context of its own: what it finds depends on the numbers of terms, and those of a
+    context that others have used depend on what was asked before.
+    """
+    solver = z3.Solver(ctx=z3.Context())
     solver.set("rlimit", steps)
     solver.set("random_seed", _SEED)
-    solver.add(condition)
+    solver.add(condition.translate(solver.ctx))
     result = solver.check()
     if result == z3.unknown:
         why = solver.reason_unknown()
         limited = any(word in why for word in ("timeout", "canceled", "resource"))
         return NEEDS_TIME if limited else f"the solver gave up: {why}", None
-    return result, solver.model() if result == z3.sat else None
+    return result, solver.model().translate(condition.ctx) if result == z3.sat else None
 
 
 class _Smaller:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+import z3
 
 from policy_sched.cli.main import run
-from policy_sched.prove.prover import Prover, Settings
+from policy_sched.prove.prover import Prover, Settings, parts_of
 
 from .mutants import POLICIES
 
@@ -232,6 +234,22 @@ def test_a_counterexample_of_a_claim_is_a_test(
     assert run(["prove", str(folder / "claims.yaml"), "--write", str(folder / "tests.yaml")]) == 1
     assert run(["test", str(folder / "tests.yaml")]) == 0
     assert "1 of 1 steps as expected" in capsys.readouterr().out
+
+
+def test_what_was_asked_before_changes_no_answer(folder: Path) -> None:
+    """The numbers of the solver's terms differ where others came and went; examples do not."""
+    rising = "{score: Gold, in: 'node.requested[\"cpu\"]', direction: Decreasing}"
+    (folder / "claims.yaml").write_text(f"{HEAD}claims: [{{name: a, monotone: {rising}}}]\n")
+    (settings,) = parts_of([str(folder / "claims.yaml")], (), 3, 10.0)
+    answers = set()
+    for seed in range(2):
+        terms = [z3.Int(f"other{i}") + i for i in range(5000)]
+        Random(seed).shuffle(terms)
+        del terms[2500:]
+        prover = Prover(settings)
+        verdicts = [prover.verdict(i) for i in range(len(prover.claims))]
+        answers.add(str([(verdict.answer, verdict.test) for verdict in verdicts]))
+    assert len(answers) == 1
 
 
 def test_a_policy_that_sorts_the_queue_has_examples(
