@@ -36,8 +36,10 @@ LIFE: Final = 600 * model.SECOND
 BEGAN: Final = 1_790_000_000 * model.SECOND
 _HELD: Final = 60 * model.SECOND
 """Nanoseconds for which objects are held after their pod has gone."""
-_BATCH: Final = 2_000
-"""Events that are made, and then recorded, at a time."""
+_BATCH: Final = 250
+"""Events that are made, and then recorded, at a time: those of five seconds (`EVERY`), as a
+scheduler's thread takes them. Of many more the processor's cache has lost what was decoded first.
+"""
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
