@@ -1,9 +1,9 @@
 """Rollouts as documents and as objects of a cluster: plan, status, and what is asked of them.
 
-This compiles rules, so a scheduler without a rollout does not import it. Who may change an object
-may promote and abort: a request is an annotation whose value is the hash of the candidate that it
-is about, so that one that comes too late is about nothing. A slash and a text may follow, so that
-the same is asked once more of a candidate that is tried again.
+This compiles rules, so a scheduler without a rollout does not import it. The right to change an
+object is the right to promote and abort: a request is an annotation whose value is the hash of the
+candidate that it is about, so that one that comes too late is about nothing. A slash and a text may
+follow, so that the same is asked once more of a candidate that is tried again.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ class _Tree:
         below = (self.carried(c, name, self.demand(c, name, own))[0] for c in node.children)
         return own.get(node, {}).get(name, 0) + sum(below)
 
-    def share_out(  # what there is, and of whom what is asked
+    def share_out(  # what there is, and what is asked of each node
         self,
         node: _Node,
         name: str,

@@ -254,7 +254,7 @@ async def _asked(
 
 
 def _trust(given: Plain) -> ssl.SSLContext:
-    """Return whom to trust: the bundle of the configuration, or what the system trusts."""
+    """Return the certificates to trust: the configuration's bundle, or those of the system."""
     bundle = (given.get("clientConfig") or {}).get("caBundle")
     if not bundle:
         return ssl.create_default_context()
