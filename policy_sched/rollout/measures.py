@@ -61,6 +61,10 @@ class Counts(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_
     moved: int = 0
     tie: int = 0
     schedulable: int = 0
+    long: int = 0
+    """Decisions that an audit gave up, as they take long; they are not among ``decisions``."""
+    skipped: int = 0
+    """Decisions that no audit compares."""
     waiting: Times = msgspec.field(default_factory=dict)
     """Times from the queue to a node."""
     deciding: Times = msgspec.field(default_factory=dict)
@@ -100,6 +104,8 @@ class Counts(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_
             moved=self.moved,
             tie=self.tie,
             schedulable=self.schedulable,
+            long=self.long,
+            skipped=self.skipped,
         )
 
     def fault(self) -> str:
@@ -138,6 +144,13 @@ class Measures(msgspec.Struct, frozen=True, rename="camel"):
     moved: int = 0
     tie: int = 0
     schedulable: int = 0
+    long: int = 0
+    skipped: int = 0
+
+    @property
+    def asked(self) -> int:
+        """Decisions that were wanted of this side, made or given up."""
+        return self.decisions + self.long
 
     def by_name(self) -> dict[str, float]:
         """Return the measures by the names that rules have for them."""

@@ -51,6 +51,10 @@ class AbortRule(msgspec.Struct, frozen=True):
     decisions: int = 1
     reads: tuple[str, ...] = ()
 
+    def waits(self, candidate: Measures) -> bool:
+        """Return whether the candidate has decided too little for the rule."""
+        return candidate.asked < self.decisions
+
     def figures(self, stable: Measures, candidate: Measures) -> dict[str, float]:
         """Return the measures that the rule names."""
         sides = {"stable": stable.by_name(), "candidate": candidate.by_name()}

@@ -137,10 +137,10 @@ class RolloutControl(Protocol):
         """Return where it is; None where nothing was ever rolled out."""
         ...
 
-    def request(self, action: Action, candidate: str, who: str) -> str:
+    def request(self, action: Action, candidate: str, requester: str) -> str:
         """Promote or abort a candidate; return why that cannot be, or nothing.
 
-        ``candidate``: its hash, or the beginning; any if it is empty. ``who`` asks.
+        ``candidate``: its hash, or the beginning; any if it is empty. ``requester``: a user's name.
         """
         ...
 
@@ -183,7 +183,7 @@ def _rule(rule: AbortRule, counts: Observed) -> RuleReport:
     candidate = counts.candidate.measures()
     figures = rule.figures(counts.stable.measures(), candidate)
     told = rule.expression, rule.message
-    if candidate.decisions < rule.decisions:
+    if rule.waits(candidate):
         return RuleReport(*told, "waits", figures, f"for {rule.decisions} decisions")
     verdict = rule.judge(*counts.read_by_rules())
     if verdict.error:

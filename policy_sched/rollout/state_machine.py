@@ -14,7 +14,8 @@ that a clock that is set forward skips nothing; of the time between two calls no
 
 An abort rule that holds aborts. One that has no value (a division by zero) says nothing in favour
 of the candidate: the step goes on without an end while there may be too few figures, and when time
-and decisions are up and it still fails, the rollout is aborted.
+and decisions are up and it still fails, the rollout is aborted. So is an audit that says too little
+at that point: the candidate took too long for most decisions, or none could be compared.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.rollout.measures import Measures, Observed
-from policy_sched.rollout.plan import AbortRule, Plan
+from policy_sched.rollout.plan import AbortRule, Plan, Step
 from policy_sched.rollout.sides import By
 from policy_sched.rollout.state import Phase, State, clipped
 
 LONGEST_GAP: Final = 60 * 10**9
 """Nanoseconds: what counts at most of the time between two calls of `advance`."""
+LEAST_SKIPPED: Final = 20
+"""Decisions that could not be compared without one that could: then the audit is given up."""
 
 
 class BeginStep(msgspec.Struct, frozen=True):
@@ -121,7 +124,7 @@ def advance(plan: Plan, state: State, observed: Observed, now: int) -> Outcome:
     state = replace(state, seen=now, elapsed=state.elapsed + gap, counts=counts, failing="")
     stable, candidate = counts.stable.measures(), counts.candidate.measures()
     for rule in plan.abort_when:
-        if candidate.decisions < rule.decisions:
+        if rule.waits(candidate):
             continue
         verdict = rule.judge(*counts.read_by_rules())
         if verdict.error:
@@ -129,7 +132,11 @@ def advance(plan: Plan, state: State, observed: Observed, now: int) -> Outcome:
         elif verdict.holds:
             return _aborted_by(rule, state, stable, candidate, now)
     step = plan.steps[state.step]
-    if state.elapsed < step.least or candidate.decisions < max(step.decisions, 1):
+    if state.elapsed < step.least:
+        return state, ()
+    if step.audit and (why := _not_compared(step, candidate)):
+        return abort(state, now, "NotCompared", f"{why}: begin with a canary", _figures(candidate))
+    if candidate.asked < max(step.decisions, 1):
         return state, ()
     if state.failing:
         return abort(state, now, "AbortRuleFailed", f"an abort rule has no value: {state.failing}")
@@ -143,11 +150,26 @@ def advance(plan: Plan, state: State, observed: Observed, now: int) -> Outcome:
     return begun, (_begin_step(plan, begun.step),)
 
 
-def promote(state: State, now: int, who: str = "") -> Outcome:
+def _not_compared(step: Step, candidate: Measures) -> str:
+    """Return why an audit whose time is over has compared too little, or nothing."""
+    asked, skipped = candidate.asked, candidate.skipped
+    if not asked and skipped >= max(step.decisions, LEAST_SKIPPED):
+        return f"none of {skipped} decisions could be compared"
+    if asked >= step.decisions and 2 * candidate.long > asked:
+        return f"the candidate takes too long for {candidate.long} of {asked} decisions"
+    return ""
+
+
+def _figures(candidate: Measures) -> dict[str, float]:
+    shown = "decisions", "long", "skipped"
+    return {f"candidate.{name}": float(getattr(candidate, name)) for name in shown}
+
+
+def promote(state: State, now: int, requester: str = "") -> Outcome:
     """Return the state and the effects of a promotion that was asked for."""
     if not _driven(state):
         return state, ()
-    message = f"promoted in step {state.step + 1}" + (f" by {who}" if who else "")
+    message = f"promoted in step {state.step + 1}" + (f" by {requester}" if requester else "")
     ended = _ended(state, Phase.PROMOTED, now)
     return replace(ended, reason="Requested", message=clipped(message)), (Promote(),)
 
@@ -188,5 +210,5 @@ def _aborted_by(
     figures = rule.figures(stable, candidate)
     shown = ", ".join(f"{name} {number:.4g}" for name, number in figures.items())
     words = rule.message or rule.expression
-    message = f"{words} ({shown}) after {candidate.decisions} decisions" if shown else words
+    message = f"{words} ({shown}) after {candidate.asked} decisions" if shown else words
     return abort(state, now, "AbortRuleHolds", message, figures)

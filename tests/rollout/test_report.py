@@ -82,16 +82,16 @@ def test_the_text_says_where_it_is() -> None:
         "same                 0           0\n"
         "moved                0           0"
     )
-    assert lines[27:30] == [
+    assert lines[29:32] == [
         "ABORT WHEN                                              NOW             FIGURES",
         f"{PLAN.abort_when[0].expression}   does not hold   {FIGURES}",
         "",
     ]
-    assert lines[30:32] == [
+    assert lines[32:34] == [
         "DIFFERENCE   POD           STABLE   CANDIDATE",
         "moved        shop/web-2    n1       n2",
     ]
-    assert len(lines) == 31 + EXAMPLES
+    assert len(lines) == 33 + EXAMPLES
 
 
 def test_programs_get_the_same_numbers() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from policy_sched.rollout import (
     LONGEST_GAP,
     Abort,
+    AbortRule,
     BeginStep,
+    Counts,
     Effect,
     Observed,
     Phase,
@@ -15,6 +18,8 @@ from policy_sched.rollout import (
     Promote,
     Replace,
     State,
+    Step,
+    Verdict,
     abort,
     advance,
     promote,
@@ -204,3 +209,74 @@ def test_nothing_to_roll_out_has_no_state() -> None:
     assert effects == ()
     assert state is not None
     assert (state.phase, state.reason) == (Phase.PROMOTED, "InForce")
+
+
+def asked(decisions: int = 0, long: int = 0, skipped: int = 0) -> Observed:
+    """Return what an audit counts of which the candidate gave up ``long`` decisions."""
+    return Observed(Counts(decisions), Counts(decisions, long=long, skipped=skipped))
+
+
+@pytest.mark.parametrize(
+    ("observed", "message"),
+    [
+        (asked(200, long=300), "the candidate takes too long for 300 of 500 decisions"),
+        (asked(0, long=500), "the candidate takes too long for 500 of 500 decisions"),
+        (asked(skipped=500), "none of 500 decisions could be compared"),
+    ],
+)
+def test_an_audit_that_says_too_little_ends_in_an_abort(observed: Observed, message: str) -> None:
+    """It would otherwise never end, or let pass what was not tried; with what was counted."""
+    state, _ = driven(PLAN, begun(), 9)
+    state, effects = advance(PLAN, state, observed, state.seen)
+    assert effects == (), "its time is not over"
+    state, effects = driven(PLAN, state, 1)
+    counts, told = observed.candidate, f"{message}: begin with a canary"
+    numbers = counts.decisions, counts.long, counts.skipped
+    names = (f"candidate.{name}" for name in ("decisions", "long", "skipped"))
+    figures = dict(zip(names, map(float, numbers), strict=True))
+    assert effects == [Abort("NotCompared", told, figures)]
+    assert (state.phase, state.message) == (Phase.ABORTED, told)
+
+
+@pytest.mark.parametrize(
+    ("observed", "begins"),
+    [
+        (asked(250, long=250), [TENTH]),
+        (asked(499, long=0, skipped=10_000), []),
+        (asked(1, long=0, skipped=10_000), []),
+        (asked(0, long=0, skipped=499), []),
+        (asked(0, long=499, skipped=10_000), []),
+        (asked(500, long=0, skipped=10_000), [TENTH]),
+    ],
+)
+def test_an_audit_that_compares_some_goes_on(observed: Observed, begins: list[Effect]) -> None:
+    """Decisions that are given up count towards the step; those that none compares do not."""
+    state, _ = driven(PLAN, begun(), 10)
+    assert advance(PLAN, state, observed, state.seen)[1] == tuple(begins)
+
+
+def test_a_short_audit_waits_for_more_than_one_pod_that_no_candidate_decides() -> None:
+    """The next pod may be one that is compared."""
+    plan = replace(PLAN, steps=(Step(), *PLAN.steps[1:]))
+    state, effects = advance(plan, begun(plan), asked(skipped=19), MINUTE)
+    assert effects == ()
+    (effect,) = advance(plan, state, asked(skipped=1), MINUTE)[1]
+    assert isinstance(effect, Abort)
+
+
+def test_a_rule_reads_decisions_that_were_given_up() -> None:
+    """It speaks before any decision was made."""
+    rule = AbortRule(
+        "candidate.long > 9",
+        "slow rules",
+        lambda _, candidate: Verdict(candidate.long > 9),
+        reads=("candidate.long",),
+    )
+    plan = replace(PLAN, abort_when=(rule,))
+    state, _ = advance(plan, begun(plan), asked(long=9), MINUTE)
+    state, (effect,) = advance(plan, state, asked(long=1), MINUTE)
+    assert effect == Abort(
+        "AbortRuleHolds",
+        "slow rules (candidate.long 10) after 10 decisions",
+        {"candidate.long": 10},
+    )

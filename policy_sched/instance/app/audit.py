@@ -21,7 +21,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -61,6 +61,8 @@ MOST_PASSED: Final = 256
 EXAMPLES: Final = 10
 """Differences that are kept of each policy."""
 SKIPPED: Final = "skipped"
+NEVER_COMPARED: Final = frozenset({"devices", "extenders", "group"})
+"""Reasons that hold for each attempt of a pod, whatever the candidate is."""
 DIFFERENT: Final = frozenset({"moved", "unschedulable", "schedulable", "victims", "error"})
 """Results that are logged, and kept as examples."""
 
@@ -80,12 +82,14 @@ class Verdict(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-Told = Callable[[str, Decision, Verdict], None]
-"""Is told of what is audited, the decision and the verdict."""
+class AuditObserver(Protocol):
+    """Is told what audits find, by the name of what is audited."""
 
+    def audit_told(self, audited: str, decision: Decision, verdict: Verdict) -> None:
+        """A decision was compared."""
 
-def _untold(_policy: str, _decision: Decision, _verdict: Verdict) -> None:
-    """Do nothing: no rollout counts verdicts."""
+    def audit_skipped(self, audited: str, why: str, count: int) -> None:
+        """Decisions were not compared, for a reason in one word."""
 
 
 class Example(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -145,7 +149,7 @@ class Share:
 class Audits:
     """Evaluates what is audited beside what decides, from now on.
 
-    ``share`` is the time that may be taken, ``told`` is told of each verdict.
+    ``share`` is the time that may be taken, ``observer`` returns what is told of all, if anything.
     ``families`` count by profile, policy and result. ``log`` gets what would have been different.
     """
 
@@ -156,14 +160,14 @@ class Audits:
         families: observability.PolicyMetrics,
         log: observability.DecisionLog,
         share: Share,
-        told: Told = _untold,
+        observer: Callable[[], AuditObserver | None] = lambda: None,
     ) -> None:
         self._scheduler = scheduler
         self._audited = audited
         self._counts = families.audit_decisions_total.values
         self._reasons = families.audit_skipped_total.values
         self._log = log
-        self._told = told
+        self._observer = observer
         self._spent = share
         self._examples: dict[tuple[str, str], deque[Example]] = {}
         self._left = self._planned = 0
@@ -235,11 +239,12 @@ class Audits:
         name, node = attempt.queued.info.scheduler_name, getattr(decision, "node", "")
         for policy, profile in audited.items():
             verdict = judged(self._scheduler, attempt, decision, profile)
-            self._told(policy, decision, verdict)
             if verdict.result == SKIPPED:
                 self._skip(name, (policy,), verdict.why)
-            else:
-                self._count(attempt, policy, verdict, node)
+                continue
+            self._count(attempt, policy, verdict, node)
+            if (observer := self._observer()) is not None:
+                observer.audit_told(policy, decision, verdict)
 
     def fold(self) -> None:
         """Count what has passed."""
@@ -251,6 +256,8 @@ class Audits:
         for policy in audited:
             self._counts[profile, policy, SKIPPED] += count
             self._reasons[profile, policy, why] += count
+            if (observer := self._observer()) is not None:
+                observer.audit_skipped(policy, why, count)
 
     def _count(self, attempt: Attempt, policy: str, verdict: Verdict, node: str) -> None:
         pod = attempt.queued.info

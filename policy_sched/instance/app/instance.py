@@ -69,7 +69,7 @@ from policy_sched.scheduler import (
 from policy_sched.scheduler.setup import ENDED, Reloader, assemble_with_assembly
 
 if TYPE_CHECKING:
-    from policy_sched.instance.app.audit import Audits, Verdict
+    from policy_sched.instance.app.audit import Audits
     from policy_sched.instance.app.rollout_objects import RolloutObjects
     from policy_sched.instance.app.rollout_storage import RolloutStorage
     from policy_sched.instance.app.rollouts import Rollouts
@@ -486,12 +486,10 @@ class Instance(ABC):
         # imported here: only where it is used
         from policy_sched.instance.app.audit import Audits, Share  # noqa: PLC0415
 
-        def told(policy: str, decision: Decision, verdict: Verdict) -> None:
-            if self.rollouts is not None:
-                self.rollouts.audit_told(policy, decision, verdict)
-
         share, families = Share(lambda: self.audit_share), self.metrics.policies
-        self.audits = Audits(self.scheduler, self._audited, families, self.log, share, told)
+        self.audits = Audits(
+            self.scheduler, self._audited, families, self.log, share, lambda: self.rollouts
+        )
         self.metrics.refresh.append(self.audits.fold)
 
     def _audited(self, profile: str) -> Mapping[str, Profile]:

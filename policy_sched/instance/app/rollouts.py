@@ -23,7 +23,7 @@ from policy_sched import rollout
 from policy_sched.errors import ClusterError, Diagnostic, Severity, bounded
 from policy_sched.instance import observability
 from policy_sched.instance.app.audit import (
-    SKIPPED,
+    NEVER_COMPARED,
     Audits,
     Verdict,
     count_decision,
@@ -57,6 +57,7 @@ class RolledOut(Protocol):
     log: observability.DecisionLog
     metrics: observability.Metrics
     audits: Audits | None
+    audit_share: float
     now: Callable[[], int]
 
     @property
@@ -185,7 +186,7 @@ class Rollouts:
         candidates |= set() if staged is None else {staged.content_hash}
         return self.uid != "" and compilation.content_hash in candidates
 
-    def request(self, action: rollout.Action, candidate: str, who: str) -> str:
+    def request(self, action: rollout.Action, candidate: str, requester: str) -> str:
         """Promote or abort a candidate; return why that cannot be, or nothing.
 
         It is done between two decisions, once it is written.
@@ -199,7 +200,7 @@ class Rollouts:
             return f"the rollout has ended: {state.phase}"
         if not state.candidate.startswith(candidate):
             return f"the candidate is {state.candidate}, not {candidate}"
-        self._asked.append((action, who))
+        self._asked.append((action, requester))
         self._due = 0
         self._instance.woken()
         return ""
@@ -395,19 +396,21 @@ class Rollouts:
         state, plan = self.state, self.plan
         assert state is not None
         assert plan is not None, "it is under way"
+        if self.audited and self._instance.audits is not None:
+            self._instance.audits.fold()
         observed = rollout.Observed(self._stable, self._candidate)
         self._stable, self._candidate = rollout.Counts(), rollout.Counts()
         self._due = now + EVERY
         self._carry_out(*rollout.advance(plan, state, observed, now), now=now)
 
     def _answer(self, now: int) -> None:
-        action, who = self._asked.pop(0)
+        action, requester = self._asked.pop(0)
         state = self.state
         if state is None or not self.progressing:
             return
-        message = f"aborted in step {state.step + 1}" + (f" by {who}" if who else "")
+        message = f"aborted in step {state.step + 1}" + (f" by {requester}" if requester else "")
         found = (
-            rollout.promote(state, now, who)
+            rollout.promote(state, now, requester)
             if action == "promote"
             else rollout.abort(state, now, message=message)
         )
@@ -537,8 +540,17 @@ class Rollouts:
 
     def audit_told(self, audited: str, decision: Decision, verdict: Verdict) -> None:
         """Count what the candidate would have decided; times of both sides are none."""
-        if verdict.result != SKIPPED and audited == self.audit_name:
+        if audited == self.audit_name:
             count_verdict(self._stable, self._candidate, decision, verdict)
+
+    def audit_skipped(self, audited: str, why: str, count: int) -> None:
+        """Count what was not compared, but for what others of the same kind will be."""
+        if audited != self.audit_name:
+            return
+        if why == "long":
+            self._candidate.long += count
+        elif why in NEVER_COMPARED or (why == "share" and self._instance.audit_share <= 0):
+            self._candidate.skipped += count
 
     def _decided(self, attempt: Attempt, decision: Decision, start: float) -> None:
         if self.progressing and not is_made_again(attempt, self._instance.scheduler):

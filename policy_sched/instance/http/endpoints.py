@@ -309,8 +309,9 @@ class Endpoints:
         control = self._offered.instance.rollout
         if control is None or control.report() is None:
             return _status(404, "NotFound", NO_ROLLOUT)
-        who = "" if caller == ANONYMOUS else caller.name
-        refusal = control.request(_ROLLOUT[request.path], request.query.get("candidate", ""), who)
+        requester = "" if caller == ANONYMOUS else caller.name
+        action, candidate = _ROLLOUT[request.path], request.query.get("candidate", "")
+        refusal = control.request(action, candidate, requester)
         report = control.report()
         if refusal or report is None:
             return _status(409, "Conflict", refusal or NO_ROLLOUT)

@@ -11,7 +11,7 @@ from policy_sched.profiles.models.types import DURATION_PATTERN, Document, Durat
 
 OF_CANARIES: Final = ("waitingP50", "waitingP99", "decidingP50", "decidingP99")
 """Measures that no audit takes."""
-OF_AUDITS: Final = ("same", "moved", "tie", "schedulable")
+OF_AUDITS: Final = ("same", "moved", "tie", "schedulable", "long", "skipped")
 """Measures that no canary takes."""
 MAX_STEPS: Final = 20
 MAX_RULES: Final = 50

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 
-from policy_sched.errors import PolicyError
+from policy_sched.errors import PolicyError, TakesLong
 from policy_sched.framework import Code, Status
+from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.instance.app import EmbeddedInstance, Sources
 from policy_sched.instance.app.audit import Audits, Share
 from policy_sched.instance.http.status_pages import audits
@@ -374,6 +376,57 @@ def test_what_an_audit_takes_is_bounded(
     reasons = own.families.audit_skipped_total.values
     assert reasons["default-scheduler", "Costly", "long"] == (why == "long")
     assert (remaining().most, remaining().exceeded) == before, "the next decision has all steps"
+
+
+DECISION, LONG = 2e-4, 2e-2
+"""Seconds of counted work: a decision, and what a brief attempt may take."""
+
+
+class Costly(Evaluator):
+    """What takes as long as a brief attempt may, and is given up then."""
+
+    def __init__(self, tick: Callable[[float], None]) -> None:
+        self.tick = tick
+
+    def evaluate(self, pod: PodInfo) -> Evaluation:
+        """Take time, and give up."""
+        del pod
+        self.tick(LONG)
+        raise TakesLong("a rule takes long", worked=True)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_costly_candidate_holds_up_neither_leases_nor_pods(share: float) -> None:
+    """A turn of the event loop, between two renewals, holds one brief attempt more at most.
+
+    Pods that queue are decided in the time that they take, and the share.
+    """
+    own = Audited(None, [])
+    own.share, seconds = share, [0.0]
+
+    def tick(taken: float) -> None:
+        seconds[0] += taken
+
+    profile = own.scheduler.profiles["default-scheduler"]
+    own.others["Candidate"] = replace(profile, evaluator=Costly(tick))
+    own.clock = lambda: seconds[0]
+    own.scheduler.observers.deciding.append(lambda _: tick(DECISION))
+    turns = []
+    for i in range(5000):
+        own.scheduler.add_pod(PodInfo.of(make_pod(f"p{i}", cpu="0")))
+        attempt, begun = own.scheduler.pop(), seconds[0]
+        assert attempt is not None
+        attempt.brief = True
+        chosen = own.scheduler.choose(attempt)
+        assert own.scheduler.execute(attempt, chosen).node, "it is not decided again"
+        own.scheduler.release(attempt.queued.info.uid)
+        turns.append(seconds[0] - begun)
+    assert max(turns) < 1.01 * (DECISION + LONG)
+    reasons = own.families.audit_skipped_total.values
+    tried = reasons["default-scheduler", "Candidate", "long"]
+    assert own.results("Candidate") == {"skipped": 5000}
+    assert tried > 1
+    assert tried * LONG <= share * seconds[0] + LONG
 
 
 PROFILE_OF_HISTORIES = """\

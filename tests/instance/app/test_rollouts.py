@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,37 @@ def test_an_abort_rule_ends_it_with_its_figures(world: World) -> None:
     world.settle()
     assert (world.rolled.phase, store.staged) == (Phase.ABORTED, None)
     assert all(world.run(5).values())
+
+
+def test_a_candidate_that_takes_long_is_aborted_with_the_numbers(world: World) -> None:
+    """In an event loop no decision is compared with it, so the audit says nothing."""
+    before, numbers = world.hash, "lists.range(60 + node.podCount)"
+    loops = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c < 1000)))"
+    world.change(loops)
+
+    async def in_event_loop() -> None:
+        world.run(21)
+
+    asyncio.run(in_event_loop())
+    assert (world.rolled.phase, world.rolled.reason) == (Phase.ABORTED, "NotCompared")
+    told = f"the candidate takes too long for {world.rolled.figures['candidate.long']:.0f} of "
+    assert world.rolled.message.startswith(told)
+    assert world.hash == before
+    assert world.events() == ["RolloutStepped", "RolloutAborted"]
+
+
+def test_an_audit_without_a_share_is_aborted(world: World) -> None:
+    """With --audit-share 0 nothing is compared, however many pods there are."""
+    world.instance.audit_share = 0.0
+    world.change("node.name == 'a'")
+    world.run(19, pods=2)
+    assert world.rolled.phase is Phase.PROGRESSING
+    assert world.instance.rollout is not None
+    report = world.instance.rollout.report()
+    assert report is not None
+    assert report.measures["candidate"].skipped >= 20
+    world.run(2)
+    assert (world.rolled.phase, world.rolled.reason) == (Phase.ABORTED, "NotCompared")
 
 
 def test_a_newer_change_begins_at_the_first_step(world: World) -> None:

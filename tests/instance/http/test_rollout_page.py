@@ -32,14 +32,14 @@ class Control:
         """Return where it is."""
         return rollout_report(PLAN, self.state)
 
-    def request(self, action: Action, candidate: str, who: str) -> str:
+    def request(self, action: Action, candidate: str, requester: str) -> str:
         """Promote or abort, unless another candidate is meant."""
         if candidate and not self.state.candidate.startswith(candidate):
             return f"the candidate is {self.state.candidate}, not {candidate}"
         if action == "promote":
-            self.state, _ = promote(self.state, 3 * MINUTE, who)
+            self.state, _ = promote(self.state, 3 * MINUTE, requester)
         else:
-            self.state, _ = abort(self.state, 3 * MINUTE, message=f"aborted by {who}")
+            self.state, _ = abort(self.state, 3 * MINUTE, message=f"aborted by {requester}")
         return ""
 
 
