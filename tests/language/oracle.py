@@ -9,6 +9,7 @@ from the language's description alone, so that compiler and oracle err independe
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -283,9 +284,7 @@ def field_of(record: Any, name: str) -> Any:
         return ABSENT if record.toleration_seconds is None else some(record.toleration_seconds)
     if name == "lastTransitionTime":
         return nanoseconds(record.last_transition_time)
-    if name == "localhostProfile":
-        return record.localhost_profile
-    value = getattr(record, name)
+    value = getattr(record, re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name))
     return oracle_world.Resources(value) if name in {"requests", "limits"} else value
 
 

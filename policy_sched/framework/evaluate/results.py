@@ -153,16 +153,17 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         return statuses[0]
 
     def _explain(self, wanted: NDArray[np.intp]) -> Explained:
-        overrides = self.overrides
-        if overrides:
-            late = np.array([row in overrides for row in wanted.tolist()], np.bool_)
-            if late.any():
-                yield wanted[late], [overrides[row][1] for row in wanted[late].tolist()]
-                wanted = wanted[~late]
-                if not wanted.size:
-                    return
         everywhere = wanted.size == self.by_plugins.size
         firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
+        overrides = self.overrides
+        if overrides:
+            late = np.zeros(self.by_plugins.size, np.bool_)
+            late[[*overrides]] = True
+            late = late[wanted]
+            rows = wanted[late]
+            if rows.size:
+                yield rows, [overrides[row][1] for row in rows.tolist()]
+                firsts = firsts * ~late  # FEASIBLE is 0: what plugins say of these does not count
         rejecting = [i for i, view in enumerate(self.views, 1) if view.codes is not None]
         for value in (OUTSIDE, *rejecting):
             mask = firsts == value
