@@ -13,7 +13,6 @@ from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.http.delegated_auth import AlwaysAllow
 from policy_sched.instance.http.endpoints import Endpoints, Offered
 from policy_sched.instance.http.listener import Listener
-from policy_sched.instance.http.status_pages import Explaining
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import Reload
 from tests.instance.app.test_cluster_instance import World, acted, node, pod, until
@@ -51,8 +50,7 @@ async def asking(instance: ClusterInstance) -> AsyncIterator[Ask]:
         raise AssertionError("nobody asks for it")
 
     settings = instance.reloader.store.current.settings
-    explaining = Explaining(instance)
-    offered = Offered(instance, nothing, explaining, instance.checks(), lambda: settings)
+    offered = Offered(instance, nothing, lambda: settings)
     async with (
         Listener(Endpoints(offered, AlwaysAllow()).handle, ("127.0.0.1", 0), None) as listener,
         aiohttp.ClientSession() as client,

@@ -167,8 +167,6 @@ async def endpoints(
         offered = http.Offered(
             instance,
             running.reload,
-            http.Explaining(instance),
-            instance.checks(),
             lambda: _effective_settings(instance, overrides),
             flags.open_paths,
             shown_flags(flags, given, overrides, instance.reloader.store.files),

@@ -21,6 +21,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.client.apimachinery import DEFINITION, NODE, POD, is_gone
@@ -32,11 +33,10 @@ from policy_sched.errors import ClusterError, PolicyError
 from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.input_schemas import WatchedDefinitions
-from policy_sched.instance.app.instance import ROLLOUT, Instance
+from policy_sched.instance.app.instance import POLICY, ROLLOUT, Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
 from policy_sched.instance.app.policy_objects import CustomRecord, Records, with_status
 from policy_sched.instance.app.polled_inputs import PollFailed
-from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import ApiObject, CustomObject, Kind, Node, Pod, PodInfo
@@ -329,7 +329,8 @@ class ClusterInstance(Instance):
         self.client.say(about, kind, reason, action, note)
 
     def _elector(self, candidacy: Candidacy) -> Elector:
-        lease = Lease(candidacy.api, candidacy.namespace, candidacy.name, self._lease_trouble)
+        trouble = partial(self._warn, "Leader election failed")
+        lease = Lease(candidacy.api, candidacy.namespace, candidacy.name, trouble)
         return Elector(lease, candidacy.election, candidacy.api, self._lead, self._new_holder)
 
     @property
@@ -553,9 +554,14 @@ class ClusterInstance(Instance):
         self._observing = (*self._observing, follow)
         return lambda: list(reflector.mirror) if reflector.synced.is_set() else None
 
-    async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
-        """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
-        await self.client.patch_status(selection_of(kind), "", name, status)
+    async def patch_status(
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]
+    ) -> None:
+        """Merge a status into that of an object. Raises ClusterError."""
+        own = kind in (POLICY, ROLLOUT)
+        selection = selection_of(kind) if own else self._served.get(kind)
+        if selection is not None:
+            await self.client.patch_status(selection, namespace, name, dict(status))
 
     async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
         """Replace the status of an object of ours if it is unchanged. Raises ClusterError."""
@@ -567,13 +573,6 @@ class ClusterInstance(Instance):
         """Return a Rollout as it is now. Raises ClusterError."""
         body = await self.api.get(selection_of(ROLLOUT).object_path("", name))
         return rest.Decoding(ROLLOUT, CustomRecord).object(body)
-
-    async def _write_status(self, patch: StatusPatch) -> None:
-        """Write what a quota publishes. Raises ClusterError."""
-        selection = self._served.get(patch.input.kind)
-        if selection is not None:
-            where = selection, patch.namespace, patch.name
-            await self.client.patch_status(*where, dict(patch.status))
 
     def _handle(self, change: cache.Change[Any]) -> None:
         """Apply one change to the scheduler, and measure the time."""
@@ -607,9 +606,6 @@ class ClusterInstance(Instance):
     def _new_holder(self, holder: str) -> None:
         if holder:  # "" after a release
             self.log.write(observability.INFO, "New leader elected", holder=holder)
-
-    def _lease_trouble(self, what: str) -> None:
-        self._warn("Leader election failed", what)
 
     def _failed(self, call: str, key: str, error: ClusterError) -> None:
         if call == RECORD_EVENT:

@@ -25,7 +25,6 @@ from policy_sched.instance.app.policy_objects import (
     policy_object,
     with_status,
 )
-from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import (
     ERROR,
     INFO,
@@ -347,10 +346,12 @@ class EmbeddedInstance(Instance):
         changed()
         return lambda: records_of(self.cluster, kind, selector)
 
-    async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
-        """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
-        key = Key((_group(kind), kind[1]), "", name)
-        self.cluster.store.patch(key, {"status": status}, subresource="status")
+    async def patch_status(
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]
+    ) -> None:
+        """Merge a status into that of an object. Raises ClusterError."""
+        key = Key((_group(kind), kind[1]), namespace, name)
+        self.cluster.store.patch(key, {"status": dict(status)}, subresource="status")
 
     async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
         """Replace the status of an object of ours if it is unchanged. Raises ClusterError."""
@@ -359,12 +360,6 @@ class EmbeddedInstance(Instance):
     async def read_rollout(self, name: str) -> CustomRecord:
         """Return a Rollout as it is now. Raises ClusterError."""
         return _record(self.cluster.store.get((_group(ROLLOUT), ROLLOUT[1]), "", name))
-
-    async def _write_status(self, patch: StatusPatch) -> None:
-        """Write what a quota publishes. Raises ClusterError."""
-        kind = patch.input.kind
-        key = Key((_group(kind), kind[1]), patch.namespace, patch.name)
-        self.cluster.store.patch(key, {"status": dict(patch.status)}, subresource="status")
 
     def _polled_of(self, plans: Sequence[CompiledPlan]) -> list[Input]:
         """Return the inputs that are polled: the store lets watch all kinds."""

@@ -367,7 +367,7 @@ class Instance(ABC):
         """Read policies that are objects, too, and write their status while this leads."""
 
         async def write(name: str, status: dict[str, Any]) -> None:
-            await self.write_status_of(POLICY, name, status)
+            await self.patch_status(POLICY, "", name, status)
 
         def told(name: str, error: str) -> None:
             text = "Failed to write the status of a policy"
@@ -442,8 +442,13 @@ class Instance(ABC):
         """
 
     @abstractmethod
-    async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
-        """Merge a status into that of an object of a kind of ours. Raises ClusterError."""
+    async def patch_status(
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]
+    ) -> None:
+        """Merge a status into that of an object of a kind of ours, or of inputs.
+
+        Raises ClusterError.
+        """
 
     def record_traffic(self, folder: str, annotations: Collection[str] = ()) -> None:
         """Record what comes, goes and is decided, once the cluster is read.
@@ -452,14 +457,11 @@ class Instance(ABC):
         nothing can be recorded.
         """
         from policy_sched.instance.app.traffic import RecordingThread  # noqa: PLC0415 - as audits
+        from policy_sched.recording import Kept, Recorder  # noqa: PLC0415 - as above
 
-        thread = self.traffic = RecordingThread.into(
-            folder,
-            annotations,
-            self.reloader.store,
-            self.now,
-            self._everything,
-            self._recording_trouble,
+        recorder, store = Recorder(folder, Kept(annotations)), self.reloader.store
+        thread = self.traffic = RecordingThread(
+            recorder, store, self.now, self._everything, self._recording_trouble
         )
         thread.look()
         observers = self.scheduler.observers
@@ -856,9 +858,8 @@ class Instance(ABC):
         await self.settled()
         return [*self.scheduler.handle.nodes.quotas.values()] if self.may_begin else None
 
-    @abstractmethod
     async def _write_status(self, patch: StatusPatch) -> None:
-        """Write what a quota publishes. Raises ClusterError."""
+        await self.patch_status(patch.input.kind, patch.namespace, patch.name, patch.status)
 
     def _wrote_status(self, patch: StatusPatch, error: str) -> None:
         """Count a write, and tell of the first failure of an input's objects."""

@@ -13,7 +13,7 @@ import asyncio
 import heapq
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -33,6 +33,9 @@ from policy_sched.profiles.load import PolicyObject, paths_of, problem_of
 from policy_sched.profiles.models import DUPLICATE
 from policy_sched.profiles.reload import MOST_ROLLOUTS, RolloutText, checked_rollout
 
+if TYPE_CHECKING:
+    from policy_sched.instance.app.instance import Instance
+
 CONFLICT: Final = 409
 TRIES: Final = 4
 """How often a status is written whose object others change, but for the record."""
@@ -41,23 +44,13 @@ AGAIN: Final = 10 * 10**9
 DELETED: Final = "the Rollout was deleted"
 
 
-class StatusWriter(Protocol):
-    """What writes and reads objects of kind Rollout."""
-
-    async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
-        """Replace the status of an object if it is unchanged. Raises ClusterError."""
-
-    async def read_rollout(self, name: str) -> CustomRecord:
-        """Return an object as it is now. Raises ClusterError."""
-
-
 class StatusStorage(rollout_storage.RolloutStorage):
     """The record of a rollout in the status of its object."""
 
     def __init__(
         self,
         find: Callable[[], CustomRecord | None],
-        writer: StatusWriter,
+        writer: Instance,
         report: Callable[[], rollout.RolloutReport | None],
         percent: Callable[[], int],
     ) -> None:
@@ -167,7 +160,7 @@ class RolloutObjects:
 
     def __init__(
         self,
-        writer: StatusWriter,
+        writer: Instance,
         may_write: Callable[[], bool],
         told: Callable[[str, str], None],
         now: Callable[[], int],

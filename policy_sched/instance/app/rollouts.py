@@ -13,9 +13,9 @@ files the candidate again. Until that is done it decides no pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -24,7 +24,6 @@ from policy_sched.errors import ClusterError, Diagnostic, Severity, bounded
 from policy_sched.instance import observability
 from policy_sched.instance.app.audit import (
     NEVER_COMPARED,
-    Audits,
     Verdict,
     count_decision,
     count_verdict,
@@ -35,8 +34,10 @@ from policy_sched.instance.app.rollout_storage import CHANGED, Record, RolloutSt
 from policy_sched.profiles.reload import Compilation, Reload, ReloadResult
 from policy_sched.queue import SECOND
 from policy_sched.rollout import Phase, StateError
-from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Profile, Scheduler
-from policy_sched.scheduler.setup import Reloader
+from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Profile
+
+if TYPE_CHECKING:
+    from policy_sched.instance.app.instance import Instance
 
 EVERY: Final = SECOND
 """Nanoseconds between two looks at what was counted."""
@@ -49,48 +50,6 @@ MOST_UNTRIED: Final = 10
 """Sections that no step tries of which each is told."""
 
 
-class RolledOut(Protocol):
-    """What a rollout needs of the instance that it is about."""
-
-    scheduler: Scheduler
-    reloader: Reloader
-    log: observability.DecisionLog
-    metrics: observability.Metrics
-    audits: Audits | None
-    audit_share: float
-    now: Callable[[], int]
-
-    @property
-    def leads(self) -> bool:
-        """Whether this instance may write."""
-
-    def reload(self, compilation: Compilation, trigger: str) -> Reload:
-        """Activate or stage compiled policies."""
-
-    def judge_objects(
-        self, compiled: Compilation, reload: Reload, restored: Mapping[str, str]
-    ) -> None:
-        """Judge the objects beside texts that are in force again."""
-
-    def stable_objects(self, candidate: Compilation) -> tuple[str, dict[str, str], bool] | None:
-        """Return what the status of policies says of a candidate whose Rollout is gone."""
-
-    def promote_candidate(self, trigger: str) -> Reload:
-        """Put the candidate in force."""
-
-    def drop_candidate(self) -> None:
-        """Give the candidate up."""
-
-    def audit(self) -> None:
-        """Evaluate what is audited from now on."""
-
-    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
-        """Record an event about the scheduler."""
-
-    def woken(self) -> None:
-        """Have a step follow soon."""
-
-
 class Rollouts:
     """Drives the rollouts of one instance.
 
@@ -98,9 +57,7 @@ class Rollouts:
     a file and of an object that was deleted; None while that is not known.
     """
 
-    def __init__(
-        self, instance: RolledOut, storage: Callable[[str], RolloutStorage | None]
-    ) -> None:
+    def __init__(self, instance: Instance, storage: Callable[[str], RolloutStorage | None]) -> None:
         self._instance = instance
         self._open = storage
         self._outlived = False

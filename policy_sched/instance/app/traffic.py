@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -75,24 +75,6 @@ class RecordingThread:
         self._something, self._end = Event(), Event()
         # A daemon: a disk that hangs does not keep the process from ending.
         self._thread = Thread(target=self._run, name="recording", daemon=True)
-
-    @classmethod
-    def into(
-        cls,
-        folder: str,
-        annotations: Collection[str],
-        store: PolicyStore,
-        now: Callable[[], int],
-        everything: Callable[[], Iterable[ApiObject]],
-        trouble: Callable[[str], None],
-    ) -> RecordingThread:
-        """Record into a folder; ``annotations``: further ones that are kept.
-
-        Raises PolicySchedError or OSError where nothing can be recorded.
-        """
-        return cls(
-            recording.Recorder(folder, recording.Kept(annotations)), store, now, everything, trouble
-        )
 
     @property
     def lost(self) -> int:

@@ -12,7 +12,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -70,15 +70,12 @@ Page = Callable[[web.BaseRequest, Caller], Awaitable[web.StreamResponse]]
 class Offered:
     """What the endpoints serve.
 
-    ``reload`` reads the policies again and returns the result; ``checks`` are those of each
-    health path. ``explaining`` makes explanations. ``settings`` are those in force, flags included;
-    ``flags`` are the flags of the process, by name.
+    ``reload`` reads the policies again and returns the result. ``settings`` are those in force,
+    flags included; ``flags`` are the flags of the process, by name.
     """
 
     instance: Instance
     reload: Callable[[], Awaitable[Reload]]
-    explaining: status_pages.Explaining
-    checks: Mapping[str, Sequence[healthz.Check]]
     settings: Callable[[], KubeSchedulerConfiguration]
     open_paths: tuple[str, ...] = OPEN
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -100,16 +97,19 @@ class Endpoints:
     def __init__(self, offered: Offered, authorizer: Authorizer) -> None:
         self._offered = offered
         self._authorizer = authorizer
+        self._explaining = status_pages.Explaining(offered.instance)
+        self._checks = offered.instance.checks()
         self._slis = observability.HealthMetrics()
+        store = offered.instance.reloader.store
         self._pages: dict[str, Page] = {
             "/": self._index,
             "/metrics": self._metrics,
             "/metrics/resources": self._resources,
             "/metrics/slis": self._healths,
-            "/configz": self._configz,
-            "/policies": self._policies,
-            "/audits": self._audits,
-            "/version": self._version,
+            "/configz": _shown(lambda: pages.configz(store, offered.settings())),
+            "/policies": _shown(lambda: pages.policies(store)),
+            "/audits": _shown(lambda: pages.audits(offered.instance)),
+            "/version": _shown(pages.version),
             "/statusz": self._statusz,
             "/flagz": self._flagz,
             "/-/reload": self._reload,
@@ -144,7 +144,7 @@ class Endpoints:
         if isinstance(self._authorizer, AlwaysAllow) and not meant:
             raise Refused(_status(403, "Forbidden", "forbidden: only for this machine"))
         free = self._free(path)
-        if free and path.removeprefix("/") in self._offered.checks:
+        if free and path.removeprefix("/") in self._checks:
             return self._health(request)
         if path == VALIDATE and self._offered.reviews is not None:
             return await self._validate(request, self._offered.reviews)
@@ -163,7 +163,7 @@ class Endpoints:
             raise Refused(_forbidden(caller, attributes, allowed.reason))
         if explained is not None:
             return await self._explain(request, caller, explained[1], explained[2])
-        if path.split("/")[1] in self._offered.checks and not path.endswith("/"):
+        if path.split("/")[1] in self._checks and not path.endswith("/"):
             return self._health(request)
         page = self._pages.get(path)
         if page is None:
@@ -195,7 +195,7 @@ class Endpoints:
 
     def _health(self, request: web.BaseRequest) -> web.Response:
         kind, _, name = request.path.removeprefix("/").partition("/")
-        checks = self._offered.checks[kind]
+        checks = self._checks[kind]
         if name:
             named = next((check for check in checks if check.name == name), None)
             if named is None:
@@ -215,7 +215,7 @@ class Endpoints:
     async def _index(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         paths = [path for path in self._pages if path != "/"]
         paths += [VALIDATE] if self._offered.reviews is not None else []
-        for kind, checks in self._offered.checks.items():
+        for kind, checks in self._checks.items():
             paths += [f"/{kind}", *(f"/{kind}/{check.name}" for check in checks)]
         return _json({"paths": sorted([*paths, "/explain/NAMESPACE/POD"])})
 
@@ -247,18 +247,6 @@ class Endpoints:
                 await response.write(piece.encode())
         await response.write_eof()
         return response
-
-    async def _configz(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
-        return _json(pages.configz(self._offered.instance.reloader.store, self._offered.settings()))
-
-    async def _policies(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
-        return _json(pages.policies(self._offered.instance.reloader.store))
-
-    async def _audits(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
-        return _json(pages.audits(self._offered.instance))
-
-    async def _version(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
-        return _json(pages.version())
 
     async def _statusz(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
         now, paths = self._offered.instance.now(), (*self._pages, *OPEN)
@@ -372,11 +360,20 @@ class Endpoints:
             await self._authorizer.authorize(caller, RequestAttributes("get", "", "nodes"))
         ).allowed
         try:
-            report = await self._offered.explaining.of(namespace, name, detailed=detailed)
+            report = await self._explaining.of(namespace, name, detailed=detailed)
         except status_pages.UnknownPod as unknown:
             unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))
         return await _report(request, report)
+
+
+def _shown(document: Callable[[], object]) -> Page:
+    """Return the page of a document that every permitted caller sees alike."""
+
+    async def page(_request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(document())
+
+    return page
 
 
 async def _report(request: web.BaseRequest, report: Report) -> web.Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -235,10 +235,12 @@ class ObjectProcess(EmbeddedInstance):
         """Follow the objects of a kind."""
         return lambda: self.mirror(kind)
 
-    async def write_status_of(self, kind: Kind, name: str, status: dict[str, Any]) -> None:
+    async def patch_status(
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]
+    ) -> None:
         """Merge a status into that of an object."""
-        key = Key(("policysched.dev", kind[1]), "", name)
-        self.home.store.patch(key, {"status": status}, subresource="status")
+        key = Key(("policysched.dev", kind[1]), namespace, name)
+        self.home.store.patch(key, {"status": dict(status)}, subresource="status")
 
     async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
         """Replace the status of an object if it is unchanged."""

@@ -18,7 +18,6 @@ from policy_sched.errors import ClusterError
 from policy_sched.instance.http import delegated_auth
 from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
 from policy_sched.instance.http.listener import Listener
-from policy_sched.instance.http.status_pages import Explaining
 from tests.instance.app.test_embedded_instance import World, pod
 from tests.shown import page
 
@@ -93,8 +92,6 @@ class Served:
         return Offered(
             self.instance,
             self.reload,
-            Explaining(self.instance),
-            self.instance.checks(),
             lambda: self.instance.reloader.store.current.settings,
             **options,
         )
