@@ -30,6 +30,7 @@ COMPARED: Final = 2000
 """Pods that are compared at a time."""
 PAUSE: Final = 2.0
 """Seconds between the two comparisons."""
+_HOW: Final = ("missed", "redundant")
 _SCALARS: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -41,26 +42,8 @@ class Seen:
     pods: Sequence[Pod]
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Objects that the cache lacks, and objects only the cache has; nodes by name, pods by UID."""
-
-    missed_nodes: frozenset[str]
-    redundant_nodes: frozenset[str]
-    missed_pods: frozenset[str]
-    redundant_pods: frozenset[str]
-
-    def both(self, other: Mismatch) -> Mismatch:
-        """Return the mismatches that both comparisons found."""
-        return Mismatch(
-            self.missed_nodes & other.missed_nodes,
-            self.redundant_nodes & other.redundant_nodes,
-            self.missed_pods & other.missed_pods,
-            self.redundant_pods & other.redundant_pods,
-        )
-
-    def __bool__(self) -> bool:
-        return any((self.missed_nodes, self.redundant_nodes, self.missed_pods, self.redundant_pods))
+Mismatch = dict[str, set[str]]
+"""Objects that the cache lacks, and those that only the cache has; nodes by name, pods by UID."""
 
 
 async def dump(scheduler: Scheduler, log: DecisionLog) -> None:
@@ -97,18 +80,17 @@ class Comparer:
             mismatch = await self._compare(await look())
             if mismatch:
                 await asyncio.sleep(self._pause)
-                mismatch = mismatch.both(await self._compare(await look()))
+                again = await self._compare(await look())
+                mismatch = {k: mismatch[k] & again[k] for k in mismatch.keys() & again.keys()}
         except ClusterError as error:
             log.write(WARNING, "Cannot compare the cache", error=str(error))
             return None
-        if mismatch.missed_nodes or mismatch.redundant_nodes:
-            missed, redundant = sorted(mismatch.missed_nodes), sorted(mismatch.redundant_nodes)
-            log.write(WARNING, "Cache mismatch", missedNodes=missed, redundantNodes=redundant)
-        if mismatch.missed_pods or mismatch.redundant_pods:
-            missed, redundant = sorted(mismatch.missed_pods), sorted(mismatch.redundant_pods)
-            log.write(WARNING, "Cache mismatch", missedPods=missed, redundantPods=redundant)
+        for kind in ("Nodes", "Pods"):
+            facts = {f"{how}{kind}": sorted(mismatch.get(f"{how}{kind}", ())) for how in _HOW}
+            if any(facts.values()):
+                log.write(WARNING, "Cache mismatch", **facts)
         log.write(INFO, "Cache comparer finished")
-        return mismatch
+        return {what: objects for what, objects in mismatch.items() if objects}
 
     async def _compare(self, seen: Seen) -> Mismatch:
         """Compare in pieces; a change in between is not found twice."""
@@ -124,10 +106,11 @@ class Comparer:
             await asyncio.sleep(0)
         held = {*scheduler.cache.held(), *(queued.info.uid for queued in _waiting(scheduler))}
         await asyncio.sleep(0)
-        missed, redundant = frozenset(pods.difference(held)), frozenset(held.difference(pods))
+        mismatch = {"missedPods": pods.difference(held), "redundantPods": held.difference(pods)}
         await asyncio.sleep(0)
         nodes, cached = set(seen.nodes), set(scheduler.cache.nodes.row_of)
-        return Mismatch(frozenset(nodes - cached), frozenset(cached - nodes), missed, redundant)
+        mismatch |= {"missedNodes": nodes - cached, "redundantNodes": cached - nodes}
+        return {what: objects for what, objects in mismatch.items() if objects}
 
 
 def _waiting(scheduler: Scheduler) -> list[QueuedPod]:

@@ -374,36 +374,22 @@ class Instance(ABC):
             self.log.write(observability.WARNING, text, policy=name, error=error)
 
         counts = PolicyCounts(self.scheduler, self.metrics)
-
-        def may_write() -> bool:
-            return self.ready and self.leads
-
         store = self.reloader.store
 
-        def may_say() -> bool:
-            return may_write() and self.rolled_out  # what objects say is read before
+        def may_write() -> bool:  # what objects say is read before
+            return self.ready and self.leads and self.rolled_out
 
-        objects = PolicyObjects(counts, may_say, write, told, self.now, store)
+        objects = PolicyObjects(counts, may_write, write, told, self.now, store)
         objects.loaded(store.files.objects)
         objects.records = self.observe(POLICY, selector, objects.changed.set)
         self.policy_objects = objects
         if self.rolls_out:
-            self._follow_rollouts(selector, may_write)
+            from policy_sched.instance.app.rollout_objects import RolloutObjects  # noqa: PLC0415 - as audits
+
+            rollouts = self.rollout_objects = RolloutObjects(self)
+            rollouts.records = self.observe(ROLLOUT, selector, objects.changed.set)
+            self._drive()
         return objects
-
-    def _follow_rollouts(self, selector: str, may_write: Callable[[], bool]) -> None:
-        """Read rollouts that are objects, too."""
-        from policy_sched.instance.app.rollout_objects import RolloutObjects  # noqa: PLC0415 - as audits
-
-        def told(name: str, error: str) -> None:
-            text = "Failed to write the status of a rollout"
-            self.log.write(observability.WARNING, text, rollout=name, error=error)
-
-        given = self.reloader.store.files.rollouts
-        rollouts = self.rollout_objects = RolloutObjects(self, may_write, told, self.now, given)
-        assert self.policy_objects is not None, "they are followed"
-        rollouts.records = self.observe(ROLLOUT, selector, self.policy_objects.changed.set)
-        self._drive()
 
     def files(self) -> PolicyFiles:
         """Return what is to be compiled, with the policies and rollouts that are objects now."""
@@ -523,13 +509,10 @@ class Instance(ABC):
         policies, given = self.policy_objects, self.reloader.store.files.objects
         if policies is not None and given and policies.records() is None:
             return None
-        text, driven, objects = (
-            self.reloader.store.loaded.rollout,
-            self.rollouts,
-            self.rollout_objects,
-        )
+        text, objects = self.reloader.store.loaded.rollout, self.rollout_objects
+        driven = self.rollouts
         if uid and driven is not None and objects is not None and text is not None and text.given:
-            return objects.storage(text.given, uid, driven.report, driven.percent)
+            return objects.storage(text.given, uid, driven)
         if self.rollout_state is not None:
             return storage.FileStorage(self.rollout_state)
         return self._own_storage() or storage.RolloutStorage()

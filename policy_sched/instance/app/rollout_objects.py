@@ -29,12 +29,14 @@ from policy_sched.instance.app.policy_status import (
     condition,
     in_words,
 )
+from policy_sched.instance.observability import WARNING
 from policy_sched.profiles.load import PolicyObject, paths_of, problem_of
 from policy_sched.profiles.models import DUPLICATE
 from policy_sched.profiles.reload import MOST_ROLLOUTS, RolloutText, checked_rollout
 
 if TYPE_CHECKING:
     from policy_sched.instance.app.instance import Instance
+    from policy_sched.instance.app.rollouts import Rollouts
 
 CONFLICT: Final = 409
 TRIES: Final = 4
@@ -50,14 +52,12 @@ class StatusStorage(rollout_storage.RolloutStorage):
     def __init__(
         self,
         find: Callable[[], CustomRecord | None],
-        writer: Instance,
-        report: Callable[[], rollout.RolloutReport | None],
-        percent: Callable[[], int],
+        instance: Instance,
+        driven: Rollouts,
     ) -> None:
         self._find = find
-        self._writer = writer
-        self._report = report
-        self._percent = percent
+        self._instance = instance
+        self._driven = driven
         self._own: CustomRecord | None = None
         """The object as it was read or written last."""
         self._pending: tuple[rollout_storage.Record, rollout_storage.Done] | None = None
@@ -103,11 +103,11 @@ class StatusStorage(rollout_storage.RolloutStorage):
                 return DELETED
             base = shown if self._own is None or _record_of(shown) == last else self._own
             try:
-                self._own = await self._writer.replace_status(base, self._status(base, record))
+                self._own = await self._instance.replace_status(base, self._status(base, record))
             except ApiError as error:
                 if error.code != CONFLICT or is_gone(error):
                     raise
-                self._own = await self._writer.read_rollout(base.metadata.name)
+                self._own = await self._instance.read_rollout(base.metadata.name)
                 if _record_of(self._own) != last:
                     return rollout_storage.CHANGED
             else:
@@ -119,9 +119,10 @@ class StatusStorage(rollout_storage.RolloutStorage):
         before = base.status if isinstance(base.status, dict) else {}
         accepted = [one for one in before.get("conditions", ()) if one["type"] == ACCEPTED]
         status: dict[str, Any] = {"observedGeneration": base.metadata.generation, "conditions": []}
-        state, report = record.state, self._report()
+        state, report = record.state, self._driven.report()
         if state is not None and report is not None:
-            status = rollout.status_of(report, state, base.metadata.generation, self._percent())
+            percent = self._driven.percent()
+            status = rollout.status_of(report, state, base.metadata.generation, percent)
         status["conditions"] = [*accepted, *status["conditions"]]
         status["problems"] = before.get("problems", [])
         status["policies"] = rollout_storage.packed(json.dumps(record.sources))
@@ -152,26 +153,13 @@ def _record_of(shown: CustomRecord | None) -> tuple[str | None, str]:
 
 
 class RolloutObjects:
-    """The Rollouts of a cluster that a scheduler reads as objects. ``run`` it as a task.
+    """The Rollouts of a cluster that a scheduler reads as objects. ``run`` it as a task."""
 
-    ``may_write`` returns whether this process leads; ``told`` gets the name and the error of a
-    write that failed.
-    """
-
-    def __init__(
-        self,
-        writer: Instance,
-        may_write: Callable[[], bool],
-        told: Callable[[str, str], None],
-        now: Callable[[], int],
-        given: Iterable[PolicyObject] = (),
-    ) -> None:
+    def __init__(self, instance: Instance) -> None:
         self.records: Records = tuple
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-        self._writer = writer
-        self._may_write = may_write
-        self._told = told
-        self._now = now
+        self._instance = instance
+        given = instance.reloader.store.files.rollouts
         self._given: Kept = {each.name: (None, each) for each in given}
         self._judged: dict[str, tuple[Statement, list[Any], int]] = {}
         self._failed: dict[str, int] = {}
@@ -195,8 +183,7 @@ class RolloutObjects:
         self,
         given: PolicyObject,
         uid: str,
-        report: Callable[[], rollout.RolloutReport | None],
-        percent: Callable[[], int],
+        driven: Rollouts,
     ) -> StatusStorage | None:
         """Return where the record of an object is kept; None while the objects are not known."""
         if self.records() is None:
@@ -206,7 +193,7 @@ class RolloutObjects:
             named = (each for each in self.records() or () if each.metadata.name == given.name)
             return next((each for each in named if each.metadata.uid in {uid, ""}), None)
 
-        self._storage = StatusStorage(find, self._writer, report, percent)
+        self._storage = StatusStorage(find, self._instance, driven)
         return self._storage
 
     async def run(self) -> None:
@@ -219,23 +206,25 @@ class RolloutObjects:
         """Write what is due, once."""
         if self._storage is not None:
             await self._storage.flush()
+        instance = self._instance
         for record in list(self.records() or ()):
-            name, now = record.metadata.name, self._now()
+            name, now = record.metadata.name, instance.now()
             judged = self._judged.get(name)
             waits = now < self._failed.get(name, 0) <= now + AGAIN
-            if judged is None or waits or not self._may_write():
+            if judged is None or waits or not (instance.ready and instance.leads):
                 continue
             shown = record.status if isinstance(record.status, dict) else {}
             status = _with_judgement(shown, *judged, timestamp(now))
             if status == shown:
                 continue
             try:
-                await self._writer.replace_status(record, status)
+                await instance.replace_status(record, status)
             except ClusterError as error:
                 conflicts = isinstance(error, ApiError) and error.code == CONFLICT
                 if not is_gone(error) and not conflicts:
                     self._failed[name] = now + AGAIN
-                    self._told(name, str(error))
+                    text = "Failed to write the status of a rollout"
+                    instance.log.write(WARNING, text, rollout=name, error=str(error))
 
 
 def _judgement(

@@ -155,7 +155,7 @@ def test_the_cluster_is_read_through_its_api() -> None:
             instance.scheduler.cache.remove_pod(lost)
             found = await comparer.run(instance.look)
             assert found is not None
-            assert found.missed_pods == {lost.uid}
+            assert found["missedPods"] == {lost.uid}
             instance.scheduler.cache.add_pod(lost)
             await asyncio.gather(instance.debug(), instance.debug())
         messages = [record["msg"] for record in world.records]
