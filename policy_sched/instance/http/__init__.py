@@ -30,12 +30,10 @@ if TYPE_CHECKING:
         self_signed as self_signed,
         server_context as server_context,
     )
-    from policy_sched.instance.http.status_pages import Explaining as Explaining
 
 _LATER: Final = {
     "AdmissionReviews": "admission_reviews",
     "Endpoints": "endpoints",
-    "Explaining": "status_pages",
     "Listener": "listener",
     "Offered": "endpoints",
     "renew": "listener",

@@ -97,7 +97,6 @@ class Endpoints:
     def __init__(self, offered: Offered, authorizer: Authorizer) -> None:
         self._offered = offered
         self._authorizer = authorizer
-        self._explaining = status_pages.Explaining(offered.instance)
         self._checks = offered.instance.checks()
         self._slis = observability.HealthMetrics()
         store = offered.instance.reloader.store
@@ -325,9 +324,7 @@ class Endpoints:
         except TimeoutError:
             return _status(408, "Timeout", "the body did not arrive in time")
         except FitBusy as busy:
-            response = _status(429, "TooManyRequests", str(busy))
-            response.headers["Retry-After"] = "1"
-            return response
+            return _busy(str(busy))
         except ClusterError:
             raise
         except PolicySchedError as error:
@@ -345,9 +342,7 @@ class Endpoints:
         except TimeoutError:
             return _status(408, "Timeout", "the body did not arrive in time")
         except admission_reviews.BusyReviews as busy:
-            response = _status(429, "TooManyRequests", str(busy))
-            response.headers["Retry-After"] = "1"
-            return response
+            return _busy(str(busy))
         except admission_reviews.BadReview as bad:
             return _status(400, "BadRequest", str(bad))
 
@@ -360,7 +355,9 @@ class Endpoints:
             await self._authorizer.authorize(caller, RequestAttributes("get", "", "nodes"))
         ).allowed
         try:
-            report = await self._explaining.of(namespace, name, detailed=detailed)
+            report = await status_pages.explained(
+                self._offered.instance, namespace, name, detailed=detailed
+            )
         except status_pages.UnknownPod as unknown:
             unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))
@@ -418,6 +415,12 @@ def _not_allowed(methods: str) -> web.Response:
     message = "the server does not allow this method on the requested resource"
     response = _status(405, "MethodNotAllowed", message)
     response.headers["Allow"] = methods
+    return response
+
+
+def _busy(why: str) -> web.Response:
+    response = _status(429, "TooManyRequests", why)
+    response.headers["Retry-After"] = "1"
     return response
 
 

@@ -10,7 +10,6 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final
 
 from policy_sched import __version__
@@ -18,7 +17,7 @@ from policy_sched.errors import PolicySchedError, as_data
 from policy_sched.explain import Explanation, explain
 from policy_sched.instance import observability
 from policy_sched.instance.app import Instance
-from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo
+from policy_sched.model import DEFAULT_SCHEDULER, Pod
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import PolicyStore, StoreStatus
@@ -293,42 +292,35 @@ class _Placed:
         return {"pod": self.pod, "node": self.node, "decided": decided}
 
 
-class Explaining:
-    """Explains decisions for the pods of one instance.
+async def explained(instance: Instance, namespace: str, name: str, *, detailed: bool) -> Report:
+    """Explain the decision of one pod. Raises UnknownPod if there is none of that name.
 
     A waiting pod is decided once more, now and without effects. For a pod with a node, the
     record of its decision is shown if it is still kept.
     """
+    await instance.settled()
+    key = f"{namespace}/{name}"
+    pod = next((p for p in instance.pods() if _is(p, namespace, name)), None)
+    if pod is None:
+        raise UnknownPod(f"there is no pod {key}")
+    uid = pod.metadata.uid or key
+    node = pod.spec.node_name or instance.scheduler.cache.node_of(uid)
+    if node:
+        decided = next((d for d in reversed(instance.log.last) if d.pod == key), None)
+        if decided is not None and not detailed:
+            decided = replace(decided, node="", reason="")
+        return _Placed(key, node, decided)
+    waiting = instance.waiting(uid)
+    if waiting is None:
+        scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+        raise UnknownPod(f"pod {key} does not wait here: the scheduler {scheduler} decides")
 
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
+    def decide_again() -> Explanation:
+        with instance.metrics.unmeasured():
+            return explain(instance.scheduler, waiting[0], by=waiting[1])
 
-    async def of(self, namespace: str, name: str, *, detailed: bool) -> Report:
-        """Explain one pod. Raises Unknown if there is none of that name."""
-        instance = self._instance
-        await instance.settled()
-        key = f"{namespace}/{name}"
-        pod = next((p for p in instance.pods() if _is(p, namespace, name)), None)
-        if pod is None:
-            raise UnknownPod(f"there is no pod {key}")
-        uid = pod.metadata.uid or key
-        node = pod.spec.node_name or instance.scheduler.cache.node_of(uid)
-        if node:
-            decided = next((d for d in reversed(instance.log.last) if d.pod == key), None)
-            if decided is not None and not detailed:
-                decided = replace(decided, node="", reason="")
-            return _Placed(key, node, decided)
-        waiting = instance.waiting(uid)
-        if waiting is None:
-            scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-            raise UnknownPod(f"pod {key} does not wait here: the scheduler {scheduler} decides")
-        info, profile = waiting
-        explanation = await instance.undisturbed(partial(self._explained, info, profile))
-        return explanation if detailed else _Limited(explanation)
-
-    def _explained(self, pod: PodInfo, profile: str) -> Explanation:
-        with self._instance.metrics.unmeasured():
-            return explain(self._instance.scheduler, pod, by=profile)
+    explanation = await instance.undisturbed(decide_again)
+    return explanation if detailed else _Limited(explanation)
 
 
 def _is(pod: Pod, namespace: str, name: str) -> bool:

@@ -7,7 +7,7 @@ changes, so what is needed later is copied (`ShadowDecision.keep`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -37,7 +37,7 @@ class ShadowDecision:
     feasible: int = 0
     broken: bool = False
     evaluation: Evaluation | None = None
-    kept: Kept | None = None
+    kept: Rows | None = None
     elsewhere: Elsewhere | None = None
     evictions: dict[str, NodeEviction | None] = field(default_factory=dict)
 
@@ -52,22 +52,18 @@ class ShadowDecision:
         self.elsewhere = None
         if self.evaluation is None:
             return self  # decided with its group: nodes have no scores
-        filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
-        totals = None if scoring is None else scoring.total.copy()
-        kept = Kept(row_of, filtering.first.copy(), totals, filtering.statuses())
+        live = Rows.of(self.evaluation, row_of)
+        totals = None if live.totals is None else live.totals.copy()
+        statuses = live.statuses()
+        kept = Rows(row_of, live.first.copy(), totals, lambda: statuses)
         return replace(self, evaluation=None, kept=kept)
 
     def of_node(self, name: str, table: NodeTable) -> LoggedDecision:
         """Return the evaluation of a node: its score, or its rejection."""
-        if self.kept is not None:
-            return self.kept.of_node(name)
-        row = table.row_of.get(name)
-        if row is None or self.evaluation is None:
-            return LoggedDecision(name)
-        filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
-        total = _total(filtering.first, None if scoring is None else scoring.total, row)
-        status = None if total is not None else filtering.statuses().get(row)
-        return _side(name, total, status)
+        rows = self.kept
+        if rows is None and self.evaluation is not None:
+            rows = Rows.of(self.evaluation, table.row_of)
+        return LoggedDecision(name) if rows is None else rows.of_node(name)
 
     def difference(self, mine: str, other: str, table: NodeTable) -> dict[str, int]:
         """Return each plugin's score of one node minus that of another; both are feasible."""
@@ -80,21 +76,33 @@ class ShadowDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A copy of an evaluation's rows; ``row_of`` maps the nodes of that time to rows."""
+class Rows:
+    """The rows of an evaluation, or a copy; ``row_of`` maps the nodes of that time to them."""
 
     row_of: Mapping[str, int] = field(repr=False)
     first: NDArray[np.int16] = field(repr=False)
+    """The plugin that rejects a node; 0 for none."""
     totals: NDArray[np.int64] | None = field(repr=False)
-    statuses: Mapping[int, Status] = field(repr=False)
+    statuses: Callable[[], Mapping[int, Status]] = field(repr=False)
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, row_of: Mapping[str, int]) -> Rows:
+        """Return the rows of an evaluation as they are now."""
+        filtering, scoring = evaluation.filtering, evaluation.scoring
+        totals = None if scoring is None else scoring.total
+        return cls(row_of, filtering.first, totals, filtering.statuses)
 
     def of_node(self, name: str) -> LoggedDecision:
-        """Return the evaluation of a node at that time."""
-        row = self.row_of.get(name)
+        """Return the evaluation of a node: its score, or its rejection."""
+        row, totals = self.row_of.get(name), self.totals
         if row is None:
             return LoggedDecision(name)
-        total = _total(self.first, self.totals, row)
-        return _side(name, total, None if total is not None else self.statuses.get(row))
+        if totals is not None and row < totals.size and not self.first[row]:
+            return LoggedDecision(name, score=totals.item(row))
+        status = self.statuses().get(row)
+        if status is None:
+            return LoggedDecision(name)
+        return LoggedDecision(name, rejected_by=status.plugin, reasons=status.reasons)
 
 
 def choose(pod: PodInfo, profile: scheduler.Profile, handle: Handle, rng: Random) -> ShadowDecision:
@@ -167,17 +175,3 @@ def _again(profile: scheduler.Profile, pod: PodInfo) -> Evaluation | None:
     except PluginError:
         return None
     return None if evaluation.rejection is not None else evaluation
-
-
-def _total(first: NDArray[np.int16], totals: NDArray[np.int64] | None, row: int) -> int | None:
-    """Return a node's total; None if the node is not feasible. ``first``: the plugin that
-    rejects it."""
-    if totals is None or row >= totals.size or first[row]:
-        return None
-    return totals.item(row)
-
-
-def _side(name: str, total: int | None, status: Status | None) -> LoggedDecision:
-    if status is None:
-        return LoggedDecision(name, score=total)
-    return LoggedDecision(name, rejected_by=status.plugin, reasons=status.reasons)

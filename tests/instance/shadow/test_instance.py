@@ -20,7 +20,7 @@ from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
-from policy_sched.instance.http.status_pages import Explaining
+from policy_sched.instance.http.status_pages import explained
 from policy_sched.instance.observability.log import Record
 from policy_sched.instance.shadow import log
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions, why
@@ -202,15 +202,14 @@ def test_a_pod_that_waits_for_the_other_scheduler_is_explained(tmp_path: Path) -
             beside = Beside(world, tmp_path)
             world.apply(node("a"), pod("p", schedulerName="other"))
             async with beside.running("other") as instance:
-                explaining = Explaining(instance)
                 await until(lambda: len(instance.shadow) == 1)
-                found = await explaining.of("default", "p", detailed=True)
+                found = await explained(instance, "default", "p", detailed=True)
                 reported = "\n".join(found.text_lines())
                 assert "0/1 nodes are available: 1 node(s) were kept." in reported
                 assert len(instance.shadow) == 1
                 bind(world, "p", "a")
                 await until(lambda: "p" in beside.compared())
-                found = await explaining.of("default", "p", detailed=True)
+                found = await explained(instance, "default", "p", detailed=True)
                 assert next(iter(found.text_lines())) == "default/p has a node: a"
             assert beside.proxy.writes == []
 
