@@ -13,7 +13,7 @@ import asyncio
 import heapq
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -29,14 +29,11 @@ from policy_sched.instance.app.policy_status import (
     condition,
     in_words,
 )
+from policy_sched.instance.app.rollouts import RolledOut, Rollouts
 from policy_sched.instance.observability import WARNING
 from policy_sched.profiles.load import PolicyObject, paths_of, problem_of
 from policy_sched.profiles.models import DUPLICATE
 from policy_sched.profiles.reload import MOST_ROLLOUTS, RolloutText, checked_rollout
-
-if TYPE_CHECKING:
-    from policy_sched.instance.app.instance import Instance
-    from policy_sched.instance.app.rollouts import Rollouts
 
 CONFLICT: Final = 409
 TRIES: Final = 4
@@ -52,7 +49,7 @@ class StatusStorage(rollout_storage.RolloutStorage):
     def __init__(
         self,
         find: Callable[[], CustomRecord | None],
-        instance: Instance,
+        instance: RolledOut,
         driven: Rollouts,
     ) -> None:
         self._find = find
@@ -155,7 +152,7 @@ def _record_of(shown: CustomRecord | None) -> tuple[str | None, str]:
 class RolloutObjects:
     """The Rollouts of a cluster that a scheduler reads as objects. ``run`` it as a task."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: RolledOut) -> None:
         self.records: Records = tuple
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self._instance = instance

@@ -13,9 +13,9 @@ files the candidate again. Until that is done it decides no pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -24,20 +24,20 @@ from policy_sched.errors import ClusterError, Diagnostic, Severity, bounded
 from policy_sched.instance import observability
 from policy_sched.instance.app.audit import (
     NEVER_COMPARED,
+    Audits,
     Verdict,
     count_decision,
     count_verdict,
     is_made_again,
     result_of,
 )
+from policy_sched.instance.app.policy_objects import CustomRecord
 from policy_sched.instance.app.rollout_storage import CHANGED, Record, RolloutStorage
 from policy_sched.profiles.reload import Compilation, Reload, ReloadResult
 from policy_sched.queue import SECOND
 from policy_sched.rollout import Phase, StateError
-from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Profile
-
-if TYPE_CHECKING:
-    from policy_sched.instance.app.instance import Instance
+from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Profile, Scheduler
+from policy_sched.scheduler.setup import Reloader
 
 EVERY: Final = SECOND
 """Nanoseconds between two looks at what was counted."""
@@ -50,6 +50,58 @@ MOST_UNTRIED: Final = 10
 """Sections that no step tries of which each is told."""
 
 
+class RolledOut(Protocol):
+    """What a rollout needs of the instance that it is about."""
+
+    scheduler: Scheduler
+    reloader: Reloader
+    log: observability.DecisionLog
+    metrics: observability.Metrics
+    audits: Audits | None
+    audit_share: float
+    now: Callable[[], int]
+
+    @property
+    def leads(self) -> bool:
+        """Whether this instance may write."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the cluster is listed."""
+
+    def reload(self, compilation: Compilation, trigger: str) -> Reload:
+        """Activate or stage compiled policies."""
+
+    def judge_objects(
+        self, compiled: Compilation, reload: Reload, restored: Mapping[str, str]
+    ) -> None:
+        """Judge the objects beside texts that are in force again."""
+
+    def stable_objects(self, candidate: Compilation) -> tuple[str, dict[str, str], bool] | None:
+        """Return what the status of policies says of a candidate whose Rollout is gone."""
+
+    def promote_candidate(self, trigger: str) -> Reload:
+        """Put the candidate in force."""
+
+    def drop_candidate(self) -> None:
+        """Give the candidate up."""
+
+    def audit(self) -> None:
+        """Evaluate what is audited from now on."""
+
+    def tell(self, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about the scheduler."""
+
+    def woken(self) -> None:
+        """Have a step follow soon."""
+
+    async def replace_status(self, record: CustomRecord, status: dict[str, Any]) -> CustomRecord:
+        """Replace the status of an object if it is unchanged. Raises ClusterError."""
+
+    async def read_rollout(self, name: str) -> CustomRecord:
+        """Return an object as it is now. Raises ClusterError."""
+
+
 class Rollouts:
     """Drives the rollouts of one instance.
 
@@ -57,7 +109,9 @@ class Rollouts:
     a file and of an object that was deleted; None while that is not known.
     """
 
-    def __init__(self, instance: Instance, storage: Callable[[str], RolloutStorage | None]) -> None:
+    def __init__(
+        self, instance: RolledOut, storage: Callable[[str], RolloutStorage | None]
+    ) -> None:
         self._instance = instance
         self._open = storage
         self._outlived = False
