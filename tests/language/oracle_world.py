@@ -212,7 +212,8 @@ def _usage(record: NodeRecord, name: str) -> Any:
         case "devices":
             return []
         case "usedPorts":
-            return list(dict.fromkeys(port for pod in pods for port in pod.host_ports))
+            ports = {port for pod in pods for port in pod.host_ports}
+            return sorted(ports, key=lambda port: (port.ip, port.protocol, port.port))
         case "requested":
             return total(Resources(p.requests) for p in pods)
         case "nonZeroRequested":

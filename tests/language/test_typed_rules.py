@@ -35,6 +35,7 @@ from .typed_rules import Writer, shown, typed
 #: Why an expression that is well typed may still be refused, by code. None of it is "not built".
 REASONS: Final = {
     "PS012": "a literal that is none: of a shape's points",
+    "PS102": "a key that is constant, of a parameter's map that does not have it",
     "PS207": "a quantity literal that no 64-bit int holds",
     "PS208": "a dimension that a parameter's value gives meets another",
     "PS211": "a resource, a label or a unit whose name is known too late",
