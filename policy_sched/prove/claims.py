@@ -18,7 +18,7 @@ from policy_sched.language.runtime import FAILED
 from policy_sched.policytest import ExpectedOutcome
 from policy_sched.profiles.check import ELIGIBLE, VICTIM, ClaimRule
 from policy_sched.prove.counterexample import CONDITIONS_FAIL, FAILS, Run, bound_says
-from policy_sched.prove.examples import shows_scores
+from policy_sched.prove.examples import Sights
 from policy_sched.prove.rules import PolicyTerms, Rule, RuleTerm, ScoreTerm
 from policy_sched.prove.scores import scores_beside
 from policy_sched.prove.terms import (
@@ -65,14 +65,20 @@ class Claim:
     """The files of both sides of a comparison, where they are not those of all claims."""
     caution: str = ""
     """Why what the solver finds may not be what the scheduler does, though all is exact."""
-    tested: Callable[[ExpectedOutcome], bool] | None = None
-    """Whether what becomes of a pod of any test of the policy shows what is claimed to happen."""
+    sight: tuple[str, str] = ("", "")
+    """A rule of the policy, and what it is, in a word, in a test that decides the claim."""
     evicts: bool = False
     """Whether a counterexample is about a pod that is evicted."""
     final: bool = False
     """Whether normalised scores are seen in a counterexample."""
     varies: Any = None
     """A number that must not be the same for all pods and nodes that meet ``term``."""
+
+    def shown_by(self, sights: Sights) -> bool:
+        """Return whether what rules were in a test decides the claim."""
+        path, word = self.sight
+        seen = sights.get((self.policies[0], path), ())
+        return word in seen if self.varies is None else len({*seen} - {"error"}) > 1
 
     def of_document(self, name: str, sides: tuple[tuple[str, ...], tuple[str, ...]]) -> Claim:
         """Return the claim as a part of one that a document states of two sides."""
@@ -93,7 +99,7 @@ def claims_of(policies: Sequence[PolicyTerms]) -> Iterator[Claim]:
                 policy, "some node passes", conjunction(policy.matches, policy.passes),
                 "the policy rejects every node", lambda run: bool(run.seen.feasible),
                 (*policy.match, *policy.filter), at=policy.filter[0],
-                tested=partial(_passes_some, policy),
+                sight=(policy.filter[-1].name, "true"),
             )  # fmt: skip
         if policy.score is not None:
             yield from _of_score(policy, policy.score)
@@ -125,6 +131,7 @@ def _never_fails(
     *_, rule = rules
     if rule.fails is not False and not rule.handled:
         term, words = conjunction(given, rule.fails), f"{rule.name} never fails"
+        more = {"sight": (rule.name, "error"), **more}
         yield _claim(policy, words, term, "it fails", judge, rules, never=True, **more)
 
 
@@ -134,11 +141,12 @@ def _of_conditions(policy: PolicyTerms) -> Iterator[Claim]:
         yield _claim(
             policy, "matchConditions hold for some pod", policy.matches,
             "the policy takes part for no pod", lambda run: run.seen.pre_filter is None, match,
-            at=match[0],
+            at=match[0], sight=(match[-1].name, "true"),
         )  # fmt: skip
     for rule in match:
         rules, wrong = (*match, rule), policy.match_fails
-        yield from _never_fails(policy, wrong, lambda run: not run.seen.feasible, rules)
+        more = {"sight": ("", "")}  # another condition that is false may come after it
+        yield from _never_fails(policy, wrong, lambda run: not run.seen.feasible, rules, **more)
 
 
 class _Section(NamedTuple):
@@ -176,11 +184,11 @@ def _of_section(policy: PolicyTerms, section: _Section) -> Iterator[Claim]:
         yield from _never_fails(policy, given, wrong, rules)
         if rule.settled:
             continue
-        idle, judge, more = section.idle, partial(_says, section.stage, ""), dict[str, Any]()
+        idle, judge = section.idle, partial(_says, section.stage, "")
+        more: dict[str, Any] = {"sight": (rule.name, "false")}
         if section.stage == "rejected":
             idle += " that the rules before it and matchConditions let pass" if i else ""
-            more = {"tested": partial(_rejected_by, name), "rule": name}
-            judge = partial(_is_seen, more["tested"])
+            judge, more["rule"] = partial(_rejected_by, name), name
         term = conjunction(given, rule.rejects)
         yield _claim(policy, f"{rule.name} {section.does}", term, idle, judge, rules, **more)
 
@@ -192,19 +200,9 @@ def _says(stage: str, words: str, run: Run) -> bool:
     return any(str(reason).startswith(words) for why in given for reason in why.reasons or ())
 
 
-def _is_seen(confirm: Callable[[ExpectedOutcome], bool], run: Run) -> bool:
-    return confirm(run.seen)
-
-
-def _rejected_by(rule: str, seen: ExpectedOutcome) -> bool:
+def _rejected_by(rule: str, run: Run) -> bool:
     """Return whether a rule of a policy rejected a node."""
-    return any(why.rule == rule for why in (seen.rejected or {}).values())
-
-
-def _passes_some(policy: PolicyTerms, seen: ExpectedOutcome) -> bool:
-    """Return whether nodes pass the rules of a policy that takes part."""
-    reject = any(why.plugin == policy.name for why in (seen.rejected or {}).values())
-    return bool(seen.feasible) and (reject or not policy.match)
+    return any(why.rule == rule for why in (run.seen.rejected or {}).values())
 
 
 def _of_preemption(policy: PolicyTerms) -> Iterator[Claim]:
@@ -222,7 +220,8 @@ def _of_preemption(policy: PolicyTerms) -> Iterator[Claim]:
     ):
         rules: list[Rule] = [*policy.match, rule]
         yield from _never_fails(policy, given, said(FAILS), rules, evicts=True)
-        yield _claim(policy, words, holds, "none may", said(function), rules, evicts=True)
+        more = {"evicts": True, "sight": (rule.name, "true")}
+        yield _claim(policy, words, holds, "none may", said(function), rules, **more)
 
 
 def _outside(number: Any) -> Term:
@@ -247,7 +246,7 @@ def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
         yield _claim(
             policy, "score is not the same for all nodes", fine,
             "every node has the same score", lambda run: bool(run.seen.raw), rules,
-            tested=shows_scores, plugin=plugin, varies=score.number,
+            plugin=plugin, varies=score.number, sight=(score.name, ""),
         )  # fmt: skip
 
 

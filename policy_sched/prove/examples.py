@@ -4,7 +4,7 @@ Theory of operation. What is drawn is mostly plain, near the numbers and texts t
 policy names, and the same each time. `samples` draws values of the constants of a question.
 `differing` draws small clusters, on which the programs of two versions of a policy run: what has
 no term (domains, parts of texts, the time) and what takes the solver long often differs on one.
-`outcomes` and `differences` run the tests beside a policy, which have more than one pod and one
+`sights` and `differences` run the tests beside a policy, which have more than one pod and one
 node. The scheduler confirms whatever is found, as any other counterexample.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
@@ -25,7 +26,7 @@ import z3
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicySchedError
 from policy_sched.language import check, compile_policy
-from policy_sched.language.runtime import FAILED, Activation
+from policy_sched.language.runtime import Activation
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import RuleError
 from policy_sched.manifests import decode_object
@@ -33,7 +34,7 @@ from policy_sched.model import PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.policytest import (
     ExpectedOutcome,
-    PluginOutcome,
+    RuleCoverage,
     Scenario,
     load_scenarios,
     observe_scenario,
@@ -46,6 +47,8 @@ from policy_sched.scheduler.setup import load_cluster
 
 Leaves = Mapping[tuple[Any, ...], Any]
 """The value of each constant of a model; None is a text that is missing."""
+Sights = Mapping[tuple[str, str], Sequence[str]]
+"""What rules were, in words ("true", "false", "error", scores), by policy and place in it."""
 #: What is tried beside what is named.
 _TEXTS: Final = ("a", "b", "a,b", "1", "7", "1.2.0", "2.0.0", "yes", "true", "owner")
 _NUMBERS: Final = (0, 0, 1, 2, 10, 100, 1000, 4000, 100_000, 1_000_000, 2**30)
@@ -335,37 +338,38 @@ class Kept(Generic[T]):
             yield one
 
 
-def outcomes(
-    paths: Sequence[str], policy: str, plugin: str
-) -> Iterator[tuple[str, ExpectedOutcome]]:
-    """Yield what becomes of the pods of tests beside a policy, each with the test's name.
+def sights(paths: Sequence[str], policies: Sequence[str]) -> Iterator[tuple[str, Sights]]:
+    """Yield what rules of policies were in tests beside them, each with the test's name.
 
-    ``plugin``: whose raw scores they have. Tests that cannot be read or run show nothing;
-    `policy-sched test` says why.
+    Tests that cannot be read or run show nothing; `policy-sched test` says why.
     """
     scenarios = [scenario for path in paths for scenario in _scenarios(_tests_of(path), paths)]
-    scenarios.sort(key=lambda scenario: policy not in scenario.name)
+    scenarios.sort(key=lambda scenario: not any(name in scenario.name for name in policies))
     for scenario in scenarios[:_MOST]:
-        try:
-            _, seen = observe_scenario(_telling(scenario, policy, plugin), RUN)
-        except PolicySchedError:
-            continue
-        yield from ((scenario.name, outcome) for outcome in seen.values())
+        coverage = RuleCoverage()
+        with suppress(PolicySchedError):
+            observe_scenario(scenario, replace(RUN, coverage=coverage))
+            yield (
+                scenario.name,
+                {
+                    (rule.location.policy, rule.location.path): rule.seen
+                    for rule in coverage.report()
+                    if rule.location.is_rule
+                },
+            )
 
 
 def differences(
-    sides: Sequence[tuple[str, ...]], policy: str, plugin: str
+    sides: Sequence[tuple[str, ...]], plugin: str
 ) -> Iterator[tuple[str, ExpectedOutcome, ExpectedOutcome]]:
     """Yield what becomes of the pods of tests with each of two sides, with the test's name."""
     old, _ = sides
     for scenario in [one for path in old for one in _scenarios(_tests_of(path), old)][:_MOST]:
         both = []
         for paths in sides:
-            told = _telling(replace(scenario, policies=paths), policy, plugin)
-            try:
-                both.append(observe_scenario(replace(told, mentions=()), RUN)[1])
-            except PolicySchedError:
-                break
+            with suppress(PolicySchedError):
+                told = replace(scenario, policies=paths, plugin=plugin, mentions=())
+                both.append(observe_scenario(told, RUN)[1])
         if len(both) == len(sides):
             yield from ((scenario.name, seen, both[1][pod]) for pod, seen in both[0].items())
 
@@ -387,20 +391,3 @@ def _scenarios(file: Path, paths: Sequence[str]) -> Iterator[Scenario]:
         named = {Path(policy).resolve() for policy in scenario.policies}
         if named & (own | {folder for path in own for folder in path.parents}):
             yield scenario
-
-
-def _telling(scenario: Scenario, policy: str, plugin: str) -> Scenario:
-    """Return a test whose outcomes say which rule rejects, and have the raw scores of a plugin."""
-    rules = {"": PluginOutcome(rule=f"{policy}.filter[0]")}
-    names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in scenario.pending}
-    names |= set(scenario.expect)
-    expect = {
-        name: replace(scenario.expect.get(name, ExpectedOutcome(name)), rejected=rules)
-        for name in names
-    }
-    return replace(scenario, plugin=plugin, expect=expect)
-
-
-def shows_scores(seen: ExpectedOutcome) -> bool:
-    """Return whether nodes have different raw scores of the policy."""
-    return len({score for score in (seen.raw or {}).values() if score != FAILED}) > 1

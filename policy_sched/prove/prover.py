@@ -208,14 +208,15 @@ class _Decision:
         """Return the verdict that a test beside a policy brings; None if none shows anything."""
         claim = self._claim
         if claim.differ is not None:
-            for name, old, new in examples.differences(self._sides, claim.about, claim.plugin):
+            for name, old, new in examples.differences(self._sides, claim.plugin):
                 if claim.differ(old, new):
                     return self._said(REFUTED, f"{claim.refuted}, as the test {name!r} shows")
-        elif claim.tested is not None:
-            told = partial(examples.outcomes, self._sides[0], claim.policies[0], claim.plugin)
-            for name, seen in self._prover.kept(("tests", claim.plugin), told):
-                if claim.tested(seen):
-                    return self._said(PROVEN, f"as the test {name!r} shows")
+        elif claim.sight != ("", ""):
+            told = partial(examples.sights, self._sides[0], claim.policies)
+            for name, sights in self._prover.kept("tests", told):
+                if claim.shown_by(sights):
+                    answer, why = (REFUTED, f"{claim.refuted}, ") if claim.never else (PROVEN, "")
+                    return self._said(answer, f"{why}as the test {name!r} shows")
         return None
 
     def _solved(self, seconds: float) -> tuple[Verdict, Leaves]:
