@@ -18,10 +18,9 @@ import msgspec
 import numpy as np
 import yaml
 
-from policy_sched.cluster import Cache
 from policy_sched.cluster.tables import PodRows
 from policy_sched.errors import PolicySchedError
-from policy_sched.language import check, compile_policy
+from policy_sched.language import CompiledPolicy, check
 from policy_sched.language.runtime import FAILED, Activation
 from policy_sched.language.values import RuleError
 from policy_sched.lru import Lru
@@ -39,7 +38,8 @@ from policy_sched.profiles.check import ELIGIBLE, TAKES_PART, VICTIM
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.prove.rules import read
 from policy_sched.prove.world import NON_ZERO
-from policy_sched.scheduler.setup import load_cluster, read_policies
+from policy_sched.scheduler import Scheduler
+from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 
 Key = tuple[Any, ...]
 Plain = dict[str, Any]
@@ -335,23 +335,20 @@ def text_of(test: Plain) -> str:
     return yaml.safe_dump(test, sort_keys=False, allow_unicode=True, width=100)
 
 
-def outcome(
-    test: Plain, folder: Path, plugin: str, roots: Sequence[str], rule: str = ""
-) -> ExpectedOutcome:
-    """Return what the scheduler makes of a test that is in a folder.
+def scenario_of(test: Plain, plugin: str = "", rule: str = "") -> Scenario:
+    """Return a test as `policy-sched test` reads it beside the first of its policies.
 
     ``plugin``: whose raw scores are seen; ``rule``: one of those that are told apart where they
     reject. Raises PolicyError where the test cannot be read.
     """
-    files = [str(Path(file).resolve()) for file in test["policies"]]
-    stated = {**test, "policies": files, **({"plugin": plugin} if plugin else {})}
+    files = [Path(file).resolve() for file in test["policies"]]
+    stated = {**test, "policies": list(map(str, files)), **_stated(plugin=plugin)}
     if rule:
-        node = node_of(test)
-        stated["expect"] = [{**test["expect"][0], "rejected": {node: {"rule": rule}}}]
-    path = str(folder / "counterexample.yaml")
-    (scenario,) = scenarios_of(path, msgspec.json.encode(stated).decode(), roots)
-    _, seen = observe_scenario(scenario, RUN)
-    return next(iter(seen.values()))
+        stated["expect"] = [{**test["expect"][0], "rejected": {node_of(test): {"rule": rule}}}]
+    folder = files[0] if files[0].is_dir() else files[0].parent
+    path, text = str(folder / "counterexample.yaml"), msgspec.json.encode(stated).decode()
+    (scenario,) = scenarios_of(path, text, test["policies"])
+    return scenario
 
 
 class Run:
@@ -366,7 +363,7 @@ class Run:
     ) -> None:  # fmt: skip
         """``sides``: files of policies, and those with which they are compared.
 
-        ``names``, ``plugin``: as of a call; ``rule``, ``full``: as of `outcome` and `document`.
+        ``names``, ``plugin``: as of a call; ``rule``, ``full``: as of `scenario_of` and `document`.
         """
         self._leaves, self._sides, self._rule = leaves, sides, rule
         self._ran: dict[Any, tuple[Plain, ExpectedOutcome]] = {}
@@ -388,53 +385,55 @@ class Run:
                 self._sides[new],
                 {**self._leaves, **others} if changed else self._leaves,
             )
-            folder = Path(paths[0]) if Path(paths[0]).is_dir() else Path(paths[0]).parent
             test = document(Values(values), paths, names, full=full)
-            plugin = plugin if plugin in names else ""
-            self._ran[key] = test, outcome(test, folder, plugin, paths, self._rule)
+            scenario = scenario_of(test, plugin if plugin in names else "", self._rule)
+            _, seen = observe_scenario(scenario, RUN)
+            self._ran[key] = test, next(iter(seen.values()))
         return self._ran[key]
 
 
-def loaded(test: Plain) -> tuple[Scenario, Cache]:
-    """Return a test without its policies, and its cluster."""
-    text = msgspec.json.encode({**test, "policies": []}).decode()
-    (scenario,) = scenarios_of("counterexample.yaml", text)
-    cache = Cache()
-    load_cluster(cache, scenario.objects)
-    return scenario, cache
+def loaded(test: Plain) -> tuple[Scenario, Scheduler, Mapping[str, CompiledPolicy]]:
+    """Return a test, a scheduler with its cluster before anything is decided, and its policies."""
+    scenario = scenario_of(test)
+    files = PolicyFiles(
+        scenario.config, scenario.policies, feature_gates=scenario.gates, enforce_audits=True
+    )
+    plans, _ = RUN.read(files)
+    scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)
+    load_cluster(scheduler.cache, scenario.objects)
+    for pod in scenario.pending:
+        scheduler.handle.groups.seen(PodInfo.of(pod))
+    return scenario, scheduler, plans[0].policies
 
 
 def bound_says(test: Plain, name: str) -> dict[str, bool]:
-    """Return what the rules that preemption asks say of a test's pod and victim, by function.
-
-    Raises NotBuiltError where they read more than a pod, a node and its pods.
-    """
+    """Return what the rules that preemption asks say of a test's pod and victim, by function."""
     said = dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM, FAILS, CONDITIONS_FAIL), False)
-    for policy in _checked(test["policies"]) if name else ():
-        if policy.name != name:
-            continue
-        if policy.inputs or policy.aggregates or policy.quotas:
-            raise NotBuiltError("preemption is looked at without inputs, aggregates and quotas")
-        scenario, cache = loaded(test)
-        compiled, _ = compile_policy(policy)
-        assert compiled is not None
-        bound, pod = bind(compiled, cache.nodes, cache.pods), PodInfo.of(scenario.pending[0])
-        said[FAILS], said[CONDITIONS_FAIL] = True, policy.score is not None
-        cycle = Activation(now=scenario.now)
-        with suppress(RuleError):
-            if bound.matches(pod, cycle):
-                bound.matches_score(pod, cycle)
-            said[CONDITIONS_FAIL] = False
-        with suppress(RuleError):
-            said[TAKES_PART] = bound.matches(pod, cycle)
-            rules, row = bound.preemption, cache.pod_row(VICTIM_UID)
-            if rules is not None and said[TAKES_PART]:
-                said[ELIGIBLE] = rules.eligible(pod, scenario.now)
-                if row is not None and said[ELIGIBLE]:
-                    rows = PodRows(cache.pods, np.array([[row]]))
-                    said[VICTIM] = bool(rules.victim(pod, scenario.now, rows)[0, 0])
-            said[FAILS] = False
+    if not name:
+        return said
+    scenario, scheduler, policies = loaded(test)
+    handle, pod = scheduler.handle, PodInfo.of(scenario.pending[0])
+    bound, cycle = bind(policies[name], handle.nodes, handle.pods), cycle_of(scheduler, pod)
+    said[FAILS], said[CONDITIONS_FAIL] = True, bound.score is not None
+    with suppress(RuleError):
+        if bound.matches(pod, cycle):
+            bound.matches_score(pod, cycle)
+        said[CONDITIONS_FAIL] = False
+    with suppress(RuleError):
+        said[TAKES_PART] = bound.matches(pod, cycle)
+        rules, row = bound.preemption, scheduler.cache.pod_row(VICTIM_UID)
+        if rules is not None and said[TAKES_PART]:
+            said[ELIGIBLE] = rules.eligible(pod, scenario.now)
+            if row is not None and said[ELIGIBLE]:
+                rows = PodRows(handle.pods, np.array([[row]]))
+                said[VICTIM] = bool(rules.victim(pod, scenario.now, rows)[0, 0])
+        said[FAILS] = False
     return said
+
+
+def cycle_of(scheduler: Scheduler, pod: PodInfo) -> Activation:
+    """Return what rules see of an attempt."""
+    return Activation(now=scheduler.handle.now(), pod_group=scheduler.handle.groups.counts(pod))
 
 
 _policies: Lru[tuple[str, ...], list[check.CheckedPolicy]] = Lru(20)

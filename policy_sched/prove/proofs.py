@@ -14,7 +14,7 @@ from typing import Any, Final
 from policy_sched.errors import Diagnostic
 from policy_sched.language import check, compile_expression, lower
 from policy_sched.language.ir import ops
-from policy_sched.language.runtime import FAILED, Activation
+from policy_sched.language.runtime import FAILED
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import DOUBLES, INT64, types
 from policy_sched.model import PodInfo
@@ -35,7 +35,7 @@ from policy_sched.profiles.check import (
 )
 from policy_sched.profiles.load import load_file
 from policy_sched.prove.claims import Claim, comparisons
-from policy_sched.prove.counterexample import VICTIM_UID, Run, bound_says, loaded, node_of
+from policy_sched.prove.counterexample import VICTIM_UID, Run, bound_says, cycle_of, loaded, node_of
 from policy_sched.prove.printer import Printer
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, Rule, ScoreTerm, read, refuse
 from policy_sched.prove.scores import scores_beside
@@ -340,12 +340,12 @@ class NoScoreError(Exception):
 
 def _evaluated(core: ast.Core, known: Mapping[Any, ast.Core], test: dict[str, Any]) -> bool:
     """Return whether a rule is true of the pod and the node of a test, by its own program."""
-    scenario, cache = loaded(test)
-    bound = compile_expression(resolved(core, dict(known))).bind(cache.nodes)
-    victim = next((p for p in cache.nodes.pods_on(0).values() if p.uid == VICTIM_UID), None)
-    cycle: Any = Activation(now=scenario.now)
+    scenario, scheduler, _ = loaded(test)
+    nodes, pod = scheduler.cache.nodes, PodInfo.of(scenario.pending[0])
+    bound = compile_expression(resolved(core, dict(known))).bind(nodes)
+    cycle: Any = cycle_of(scheduler, pod)
     if any(isinstance(part, ast.Var) and part.name == VICTIM for part in check.walk(core)):
+        victim = next((p for p in nodes.pods_on(0).values() if p.uid == VICTIM_UID), None)
         cycle = Case(scenario.now, victim)
-    row = cache.nodes.row_of[node_of(test)]
-    value, error = bound.scalar(PodInfo.of(scenario.pending[0]), cycle, row)
+    value, error = bound.scalar(pod, cycle, nodes.row_of[node_of(test)])
     return not error and bool(value)
