@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from policy_sched import model
 from policy_sched.cluster import ApiObjects, Cache, Group, GroupIndex
+from policy_sched.cluster.tables import MAX_SUM
 from policy_sched.framework.waiting_pods import WaitingPods
 
 _State = tuple[int, int, int]
@@ -157,16 +158,11 @@ class PodGroups:
         scheduled = [pod for pod in pods if pod.uid in placed and pod.uid not in held]
         if not waiting and not scheduled:
             return found
-        requested = {
-            name: left
-            for name, amount in found.requested.items()
-            if (left := amount - sum(pod.requests.get(name, 0) for pod in pods))
-        }
         return replace(
             found,
             scheduled=found.scheduled - len(scheduled),
             waiting=found.waiting - len(waiting),
-            requested=requested,
+            requested=_requested(self._cache.groups.of(key), pods),
         )
 
     def of(self, key: model.GroupKey) -> model.GroupCounts:
@@ -209,7 +205,7 @@ class PodGroups:
             self._pending.members(key),
             len(placed.pods),
             gated=pending.gated,
-            requested=dict(placed.requested),
+            requested=_requested(placed),
         )
         if group is None:
             return counts
@@ -223,6 +219,15 @@ class PodGroups:
             exists=True,
             object=group,
         )
+
+
+def _requested(placed: Group, gone: Sequence[model.PodInfo] = ()) -> dict[str, int]:
+    """Return what the pods of a group request that have nodes, without some of them."""
+    return {
+        name: min(left, MAX_SUM)
+        for name, amount in placed.requested.items()
+        if (left := amount - sum(pod.requests.get(name, 0) for pod in gone))
+    }
 
 
 #: Groups whose counts are kept.

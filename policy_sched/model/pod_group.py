@@ -139,7 +139,8 @@ class CoschedulingGroup(meta.ApiObject):
     @property
     def min_resources(self) -> dict[str, int]:
         """What the group needs in all, in units; empty if it does not say."""
-        return {name: units(name, amount) for name, amount in self.spec.min_resources.items()}
+        stated = self.spec.min_resources
+        return {name: max(0, units(name, amount)) for name, amount in stated.items()}
 
 
 class GroupCounts(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from policy_sched.cluster.tables import MAX_SUM
 from policy_sched.errors import PolicyError
 from policy_sched.framework.pod_groups import PodGroups
 from policy_sched.model.meta import ObjectMeta
@@ -105,6 +106,18 @@ def test_pods_with_gates_and_requests_are_summed_as_they_come_and_go() -> None:
     assert run.ring == GroupCounts(
         "ring", 1, exists=True, creation_time=run.ring.creation_time, object=run.ring.object
     )
+
+
+def test_sums_of_a_group_are_no_more_than_others_can_be() -> None:
+    """A rule that added what the cluster has to it failed with an overflow."""
+    run = Run(ring(min_resources={"memory": "-1"}), nodes=1)
+    assert run.ring.min_resources == {"memory": 0}
+    pods = [member(name, requests={"memory": str(2**61)}, node_name="n0") for name in "abc"]
+    for pod in pods:
+        run.scheduler.cache.add_pod(pod)
+    assert run.ring.requested["memory"] == MAX_SUM
+    assert run.groups.counts_without(RING, pods[:1]).requested["memory"] == MAX_SUM
+    assert run.groups.counts_without(RING, pods[:2]).requested["memory"] == 2**61
 
 
 def test_pods_that_had_a_node_when_they_were_seen_are_members() -> None:

@@ -359,3 +359,18 @@ def test_a_quota_and_its_parent_use_what_is_read(parent: str) -> None:
         assert quotas.state("a").used == quotas.total().used == wanted
         assert not parent or quotas.state(parent).used == wanted
     assert most > MAX_RESOURCES
+
+
+def test_all_quotas_together_use_no_more_than_a_sum_can_be() -> None:
+    """A rule that added a request to it failed with an overflow."""
+    table = InputTable()
+    for key in "abc":
+        table.put(key, Grant())
+    quotas = Quotas(
+        lambda pod: pod.name, [QuotaKind("0", table, lambda record: record)], lambda _: 1000
+    )
+    quotas.used.start({}, 0)
+    for key in "abc":
+        pod = PodInfo.of(make_pod(key, requests={"memory": str(MAX_SUM)}))
+        quotas.used.come(BOUND, pod, -1)
+    assert quotas.total().used == {"memory": MAX_SUM}
