@@ -9,6 +9,7 @@ a fresh constant that may be anything, the same one for the same operation over 
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,10 +30,12 @@ from policy_sched.language.stdlib import (
     element,
     has_element,
     has_key,
+    policy_environment,
     tolerates,
     value_at,
 )
-from policy_sched.language.values import CONVERSION, Some
+from policy_sched.language.values import CONVERSION, INT_MAX, INT_MIN, Some, types
+from policy_sched.model import MAX_UNITS
 from policy_sched.prove import terms
 from policy_sched.prove.scores import Scores
 from policy_sched.prove.terms import (
@@ -57,7 +60,7 @@ from policy_sched.prove.terms import (
     ite,
     negation,
 )
-from policy_sched.prove.world import World
+from policy_sched.prove.world import AMOUNTS, INTS, World
 
 _TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     name: getattr(operator, name) for name in ("lt", "le", "gt", "ge")
@@ -66,8 +69,8 @@ _TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 LAST_CHARACTER: Final = "\U0002ffff"
 WITHOUT_TERM: Final = {
     "nodes": "Other nodes, their domains, and counts of their pods: a claim has one node.",
-    "aggregates": "Aggregates and quotas, which count pods of other nodes and of the queue.",
-    "inputs": "Objects of inputs, which may have any fields.",
+    "aggregates": "Aggregates, which count pods of other nodes and of the queue.",
+    "inputs": "Objects of inputs as a whole, and what is read of all of them.",
     "devices": "Devices, which an allocator chooses.",
     "affinity": "Affinity to nodes.",
     "texts": "Host ports, parts of texts, and columns whose name is not constant.",
@@ -75,6 +78,7 @@ WITHOUT_TERM: Final = {
 }
 """What may be anything in a proof, by what ops.toml says of operations without a term."""
 _NAMES: Final = {builtin.function: name for name, builtin in BUILTINS.items()}
+SECOND: Final = 10**9
 #: Elements of a constant list over which a loop is unrolled, and elements of all loops of a policy.
 _LONGEST: Final = 200
 _MOST: Final = 20_000
@@ -146,14 +150,11 @@ def masked(*pairs: Any) -> Listing:
     return Listing(tuple(zip(pairs[::2], pairs[1::2], strict=True)))
 
 
-def of_list(given: Sequence[Any], *, there: bool) -> Any:
-    """Return whether a list has an element at a position, or that element."""
-    items, position = given[0], given[1]
+def of_list(items: Any, position: Any, default: Any) -> Any:
+    """Return the element of a list at a position, a default where it has none."""
     if not isinstance(items, Listing):
         return None
-    if there:
-        return conjunction(position >= 0, position < counted(t for t, _ in items.items))
-    found, before = given[2], 0
+    found, before = default, 0
     cases = []
     for taken, item in items.items:
         cases.append((conjunction(taken, equal(before, position)), item))
@@ -161,13 +162,6 @@ def of_list(given: Sequence[Any], *, there: bool) -> Any:
     for test, item in reversed(cases):
         found = ite(test, item, found)
     return found
-
-
-def size(items: Any) -> Any:
-    """Return the length of a list or a text; None where it has no term."""
-    if isinstance(items, Listing):
-        return counted(there for there, _ in items.items)
-    return z3.Length(items) if is_term(items) and z3.is_string(items) else None
 
 
 def _in(value: Any, items: Any) -> Any:
@@ -214,7 +208,46 @@ def _try_int(text: Any) -> Optional:
 
 
 CALLS["tryInt_string"] = _try_int
-FALLIBLE: Final[dict[str, Callable[..., tuple[Any, Any]]]] = {"int_string": int_of_text}
+
+
+def _limits(amounts: Any) -> tuple[float, float]:
+    """Return the least and the most that amounts by resource can be, 0 among them."""
+    match amounts:
+        case MappingTerm(kind="amounts"):
+            return 0, MAX_UNITS
+        case Opaque(amounts=(least, most)):
+            return least, most
+        case Choice(then=then, otherwise=otherwise):
+            (a, b), (c, d) = _limits(then), _limits(otherwise)
+            return min(a, c), max(b, d)
+        case dict():
+            return min([0, *amounts.values()]), max([0, *amounts.values()])
+    return -math.inf, math.inf
+
+
+def _of_amounts(sign: int) -> Callable[[Any, Any], Any]:
+    """Return what adds amounts, or subtracts them, where that cannot leave int64."""
+
+    def made(a: Any, b: Any) -> Any:
+        (low, high), (less, more) = _limits(a), _limits(b)
+        ends = (low + less, high + more) if sign > 0 else (low - more, high - less)
+        inside = ends[0] >= INT_MIN and ends[1] <= INT_MAX
+        return (Opaque(("amounts", sign, a, b), ends), False) if inside else None
+
+    return made
+
+
+def _between(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the time between two moments, and whether it is no duration."""
+    return a - b, negation(terms.within_int64(a - b))
+
+
+FALLIBLE: Final[dict[str, Callable[..., tuple[Any, Any] | None]]] = {
+    "int_string": int_of_text,
+    "add_resources_resources": _of_amounts(1),
+    "sub_resources_resources": _of_amounts(-1),
+    "sub_timestamp_timestamp": _between,
+}
 """Terms of functions that may fail: the value, and whether they fail with their only error."""
 
 
@@ -244,9 +277,9 @@ class Printer:
         self._calls: dict[Any, Callable[..., Any]] = {
             has_key: lambda *given: self._of_map(given, there=True),
             value_at: lambda *given: self._of_map(given, there=False),
-            has_element: lambda *given: of_list(given, there=True),
-            element: lambda *given: of_list(given, there=False),
-            amount: self._amount, len: size, tolerates: self._tolerated,
+            has_element: lambda items, at: conjunction(at >= 0, at < self._size(items)),
+            element: of_list, amount: self._amount, len: self._size, tolerates: self._tolerated,
+            BUILTINS["int_timestamp"].function: lambda at: self.made.divided(at, SECOND),
         }  # fmt: skip
 
     @contextmanager
@@ -330,11 +363,12 @@ class Printer:
         note = described(op)
         if op.rep[0] == "t":
             fails = self.made.once((*key, "fails"), lambda: self.made.fresh(z3.BoolSort(), note))
-            return self._of_rep(op.rep[1:], key, note), ite(fails, self._site(op), 0)
+            value = self._of_rep(op.rep[1:], key, note, _limits_of(op, key))
+            return value, ite(fails, self._site(op), 0)
         if op.rep == "e":
             fails = self.made.once((*key, "fails"), lambda: self.made.fresh(z3.BoolSort(), note))
             return ite(fails, 1, 0)
-        value = self._of_rep(op.rep, key, note)
+        value = self._of_rep(op.rep, key, note, _limits_of(op, key))
         pods = isinstance(op.data, str) and op.data in self.world.counts
         if op.rep == "i" and (pods or note == "size" or note.startswith("count_")):
             self.made.fact(value >= 0)
@@ -345,7 +379,11 @@ class Printer:
         site = op.data.site if isinstance(op.data, ir.Call | ir.Loop) else op.data
         return site if isinstance(site, int) and site > 0 else 1
 
-    def _of_rep(self, rep: str, key: tuple[Any, ...], note: str) -> Any:
+    def _of_rep(
+        self, rep: str, key: tuple[Any, ...], note: str, limits: tuple[float, float] = (0, INT_MAX)
+    ) -> Any:
+        """Return a constant of a form; ``limits``: the least and the most of an int."""
+
         def make() -> Any:
             match rep:
                 case "b":
@@ -359,7 +397,7 @@ class Printer:
                     return Code(self.made.fresh(there, note), self.made.fresh(text, note))
                 case "i":
                     number = self.made.fresh(z3.IntSort(), note)
-                    self.made.fact(terms.within_int64(number))
+                    self.made.fact(number >= int(limits[0]), number <= int(limits[1]))
                     return number
             return Opaque(key)
 
@@ -430,8 +468,14 @@ class Printer:
                 return self.world.pods()
             case "runtime_of" if op.data == "namespace":
                 return Record("Namespace", ("namespace",))
-            case "of_ctx" if op.data == "victim":
-                return self.world.victim()
+            case "of_ctx":
+                return self.world.victim() if op.data == "victim" else Opaque((op.data,))
+            case "cluster":
+                return Opaque(("cluster",))
+            case "input":
+                return Opaque((self.world.inputs.get(str(op.data), "input"), op.data))
+            case "quota" | "victim_quota" | "quota_total":
+                return Opaque(("quota", self._digest(op, env)))
             case "score" | "scores" if self._scored is not None:
                 return self._scored[op.kind is ops.SCORES]
             case "call":
@@ -465,7 +509,7 @@ class Printer:
             case Scores():
                 return value.field(name)
             case Opaque(key):
-                return Opaque((*key, name))
+                return Opaque((*key, name), AMOUNTS.get((key[0], name)))
             case model.Taint() | model.Toleration():
                 return getattr(value, name)
         return None
@@ -507,10 +551,10 @@ class Printer:
     ) -> Any:
         """Return the (value, error) of a call that may fail."""
         known = FALLIBLE.get(_NAMES.get(call.function, ""))
-        if known is None or any(isinstance(value, tuple) for value in given):
+        found = None if known is None else known(*given)
+        if found is None:
             return None
-        value, fails = known(*given)
-        wrong = disjunction(*map(failed, guards))
+        (value, fails), wrong = found, disjunction(*map(failed, guards))
         default, site = self._known(call.default, rep), (call.site or 1) + CONVERSION - 1
         error = ite(conjunction(negation(wrong), fails), site, 0)
         return ite(disjunction(wrong, fails), default, value), error
@@ -525,6 +569,8 @@ class Printer:
     def _of_map(self, given: Sequence[Any], *, there: bool) -> Any:
         mapping, key = given[0], given[1]
         default = given[2] if len(given) > 2 else False
+        if isinstance(mapping, Opaque) and not there:
+            return Opaque((*mapping.key, self._spelt(key)))
         if isinstance(mapping, Choice):
             rest = given[1:]
             return of_choice(mapping, lambda one: self._of_map((one, *rest), there=there))
@@ -574,6 +620,8 @@ class Printer:
         source = self.term(op.args[0], env)
         if isinstance(source, dict):
             source = self._known(list(source), "o")
+        if isinstance(source, Opaque):
+            return self._over_unknown(op, loop, env)
         if not isinstance(source, Listing) or len(source.items) > _LONGEST:
             return None
         if self._among(op, env) >= self.world.bound and any(
@@ -582,6 +630,32 @@ class Printer:
             return None  # with fewer elements than loops, two of them would always be one
         self._unrolled += len(source.items)
         return None if self._unrolled > _MOST else Unrolled(self, op, loop, source, env).result()
+
+    def _over_unknown(self, op: ir.Op, loop: ir.Loop, env: Environment) -> Any:
+        """Return what a loop makes of a list without a term.
+
+        Where it fails, it does so as it would with one of the elements alone.
+        """
+        value, error = self._constant(op, ("opaque", self._digest(op, env)))
+        if loop.kind is not ir.LoopKind.FOLD and not loop.site:
+            one = Listing(((True, Opaque(("element", self._digest(op, env)))),))
+            alone = Unrolled(self, op, loop, one, env).result()
+            if alone is not None:
+                self.made.fact(implies(failed(error), failed(alone[1])))
+        return value, error
+
+    def _size(self, items: Any) -> Any:
+        """Return the length of a list or a text; None where it has no term."""
+        match items:
+            case Listing():
+                return counted(there for there, _ in items.items)
+            case Opaque(key):
+                size = self._of_rep("i", (*key, "size"), "size")
+                if key[0] == "quota" and key[2:] == ("path",):
+                    exists = self._of_rep("b", (*key[:2], "exists"), "exists")
+                    self.made.fact(implies(exists, size >= 1))
+                return size
+        return z3.Length(items) if is_term(items) and z3.is_string(items) else None
 
     @staticmethod
     def _among(op: ir.Op, env: Environment) -> int:
@@ -693,6 +767,30 @@ def described(op: ir.Op) -> str:
     if op.kind is ops.COLUMN and isinstance(op.data, tuple):
         return str(op.data[0])
     return op.kind.name
+
+
+#: Attributes that are moments, and those of objects, which may be.
+_MOMENTS: Final = re.compile(r"f_.*|now|.*_(time|at|since)")
+
+
+@cache
+def _results() -> Mapping[str, types.Type]:
+    """Return the types that functions return, by the id of their overload."""
+    return {overload.id: overload.result for overload in policy_environment().overloads}
+
+
+def _limits_of(op: ir.Op, key: tuple[Any, ...]) -> tuple[float, float]:
+    """Return the least and the most of an int without a term: a moment is often no int64."""
+    if (key[0], *key[1:][-1:]) in INTS:
+        return INTS[(key[0], *key[1:][-1:])]
+    whole = False
+    if isinstance(op.data, ir.Call):
+        result = _results().get(_NAMES.get(op.data.function, ""))
+        whole = result in (types.INT, types.DURATION)
+    elif op.kind in (ops.ATTR, ops.FIELD_OF_POD):
+        whole = not _MOMENTS.fullmatch(str(op.data))
+    kind = lower.range_of(types.INT if whole else types.TIMESTAMP)
+    return kind.lo, kind.hi
 
 
 class Unrolled:

@@ -358,7 +358,9 @@ class _Decision:
                     overload = getattr(part, "overload", "") or getattr(part, "name", "")
                     if str(overload).partition("_")[0] == note:
                         line, _, _ = source.text.position(part.span.start)
-                        return f" (line {line})"
+                        file = source.text.file
+                        place = "line " if file == self._blank.file else f"{file}:"
+                        return f" ({place}{line})"
         return ""
 
 

@@ -231,6 +231,7 @@ class PolicyPrinter:
             for kind in policy.aggregates
             if kind.kind == "count" and not kind.half_life
         )
+        world.inputs |= {given.identity: given.source.kind for given in policy.inputs}
         self.low = lower.make_lowering(policy.params, policy.params_type, policy.functions)
         self.low.objects = {kind.name: kind for kind in policy.objects}
         if policy.inputs:

@@ -82,9 +82,13 @@ class Mapping(NamedTuple):
 
 
 class Opaque(NamedTuple):
-    """A value without a term; equal keys are equal values."""
+    """A value without a term; equal keys are equal values.
+
+    ``amounts``: of amounts by resource, the least and the most that each can be.
+    """
 
     key: tuple[Any, ...]
+    amounts: tuple[float, float] | None = None
 
 
 class Choice(NamedTuple):

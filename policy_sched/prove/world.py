@@ -41,6 +41,22 @@ ASSUMPTIONS: Final = {
 }
 """What is assumed of every pod and node, by name."""
 
+AMOUNTS: Final[dict[tuple[str, str], tuple[int, int]]] = {
+    ("cluster", "allocatable"): (0, MAX_SUM),
+    ("cluster", "requested"): (0, MAX_SUM),
+    ("quota", "used"): (0, MAX_SUM),
+    ("pod_group", "requested"): (0, MAX_SUM),
+    ("pod_group", "min_resources"): (0, MAX_UNITS),
+}
+"""What is read of what has no terms: the least and the most that each amount is."""
+INTS: Final[dict[tuple[str, ...], tuple[int, int]]] = {
+    ("PriorityClass", "f_value"): (-(2**31), 2**31 - 1),
+    **{("pod_group", name): (0, 2**31 - 1) for name in ("members", "scheduled", "waiting")},
+    **{("pod_group", name): (0, 2**31 - 1) for name in ("gated", "failures", "min_count")},
+    **{("pod_group", name): (0, 2**63 - 1) for name in ("tried_since", "failed_at")},
+    ("now",): (0, 2**63 - 1),
+}
+"""The same of ints; times are ns since 1970."""
 NON_ZERO: Final = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
 """What a container without requests counts as in nonZeroRequests."""
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -94,6 +110,8 @@ class World:
         self.alive: list[object] = []
         self.counts: set[object] = set()
         """What aggregates are called that are numbers of pods."""
+        self.inputs: dict[str, str] = {}
+        """The kinds of inputs, by what these are called."""
 
     def constant(self, key: tuple[Any, ...], sort: Term) -> Term:
         """Return the constant for a key; a new one has no facts yet."""

@@ -291,3 +291,38 @@ def test_problems_of_claims_have_their_places(
     assert f"{file}:{problem}" in capsys.readouterr().out
     assert run(["prove", str(file)]) == 1
     assert f"{file}:{problem}" in capsys.readouterr().err
+
+
+OF_QUOTAS = {
+    '(quota.used + pod.requests).fitsIn(quota.limit, "unlimited")': "",
+    "(quotas.team.used + pod.requests).fitsIn(quotas.team.nominal)": "",
+    "(cluster.allocatable - cluster.requested - pod.requests).fitsIn(cluster.allocatable)": "",
+    "(quota.nominal + pod.requests).fitsIn(quota.limit)": "unknown",
+    "(pod.requests + pod.requests + pod.requests).fitsIn(cluster.allocatable)": "unknown",
+    '!quota.exists || quota.path[0].name != "a"': "proven",
+    'quota.path[0].name != "a"': "refuted",
+    '!quota.exists || quota.path[1].name != "a"': "unknown",
+    "quota.path.all(q, (q.used + pod.requests).fitsIn(q.limit))": "unknown",
+    '!quota.exists || quota.path.all(q, quota.path[0].name != "a")': "proven",
+    'podGroup.triedSince.optMap(t, now - t < duration("1m")).orValue(true)': "proven",
+    'podGroup.creationTime.optMap(t, now - t < duration("1m")).orValue(true)': "unknown",
+    'podGroup.creationTime.optMap(t, t > timestamp("1600-01-01T00:00:00Z")).orValue(true)': "",
+}
+"""By rule, whether it is proven never to fail; "" where that needs no claim."""
+CAPACITY = POLICIES / "capacity"
+
+
+@pytest.mark.parametrize("rule", OF_QUOTAS)
+def test_what_is_known_of_objects_and_sums(
+    rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sums end before they overflow, a quota is the first of its path, and times may be old."""
+    text = (CAPACITY / "policy.yaml").read_text().partition("  preFilter:")[0]
+    rules = json.dumps([{"expression": rule}])
+    (tmp_path / "policy.yaml").write_text(f"{text}  preFilter: {{rules: {rules}}}\n")
+    (tmp_path / "elasticquota.json").write_text((CAPACITY / "elasticquota.json").read_text())
+    run(["prove", str(tmp_path / "policy.yaml")])
+    out = capsys.readouterr().out
+    said = [line for line in out.splitlines() if "never fails: " in line]
+    assert "".join(said).partition("never fails: ")[2].partition(":")[0] == OF_QUOTAS[rule]
+    assert "it rejects no pod" not in out

@@ -12,6 +12,7 @@ from policy_sched.language.lower.abstract_values import (
     Opt as Opt,
     Value as Value,
     default_of as default_of,
+    range_of as range_of,
     rep_of as rep_of,
 )
 from policy_sched.language.lower.arithmetic import rounded as rounded, to_int as to_int
