@@ -375,7 +375,11 @@ MUTANTS: Final = (
         "return True",
     ),
     # Updates of changed rows.
-    Mutant(f"{EVALUATE}/updates.py", "            entry.own_scores()\n", "            pass\n"),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "            entry.own_scores()\n            scoring",
+        "            pass\n            scoring",
+    ),
     Mutant(f"{EVALUATE}/updates.py", "entry.totals.add(scored, gains)", "pass"),
     Mutant(f"{EVALUATE}/updates.py", "                        view.raw[row] = score\n", ""),
     Mutant(
@@ -404,24 +408,20 @@ MUTANTS: Final = (
         "            entry.result.state.write(framework.Feasible(first=entry.first))\n",
         "            pass\n",
     ),
-    Mutant(f"{EVALUATE}/updates.py", "entry.totals.close(closed)", "pass"),
-    Mutant(f"{EVALUATE}/updates.py", "entry.totals.open(opened, scoring.views)", "pass"),
+    Mutant(f"{EVALUATE}/updates.py", "entry.totals.put(closed, CLOSED)", "pass"),
+    Mutant(f"{EVALUATE}/updates.py", "entry.totals.put(opened, total)", "pass"),
     Mutant(f"{EVALUATE}/updates.py", "self._renormalize(entry, view, pod, opened)", "pass"),
     Mutant(f"{EVALUATE}/updates.py", "if not view.whole and view.grouped is None:", "if False:"),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "if not plugin.plain and (moved or changed.size or plugin.by_row):",
-        "if not plugin.plain and (changed.size or plugin.by_row):",
+        "        if opened is not None:\n",
+        "        if opened is not None and changed.size:\n",
     ),
+    Mutant(f"{EVALUATE}/updates.py", "elif changed.size or view.plugin.by_row:", "elif False:"),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "if not plugin.plain and (moved or changed.size or plugin.by_row):",
-        "if not plugin.plain and moved:",
-    ),
-    Mutant(
-        f"{EVALUATE}/updates.py",
-        "if entry.pre_score and not self._pre_score_unchanged(entry, pod):",
-        "if False:",
+        "if entry.pre_score and not self.unchanged(",
+        "if False and not self.unchanged(",
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
@@ -463,16 +463,16 @@ MUTANTS: Final = (
         ("tests/scheduler/test_nominated.py",),
     ),
     Mutant(
-        f"{EVALUATE}/entry.py",
-        "        self.pre_filter = self.active.changing_pre_filter\n",
+        f"{EVALUATE}/passes.py",
+        "        entry.pre_filter = entry.active.changing_pre_filter\n",
         "",
     ),
     Mutant(
-        f"{EVALUATE}/entry.py",
-        "            if self.shares_scores:\n                self.own_scores()\n",
+        f"{EVALUATE}/updates.py",
+        "            if entry.shares_scores:\n                entry.own_scores()\n",
         "",
     ),
-    Mutant(f"{EVALUATE}/entry.py", "view.grouped = update.scores", "pass"),
+    Mutant(f"{EVALUATE}/updates.py", "view.grouped = incremental[view.name].scores", "pass"),
     Mutant(
         f"{EVALUATE}/views.py", "            self.codes = self.codes.copy()\n", "            pass\n"
     ),

@@ -16,10 +16,9 @@ from policy_sched.cluster.overlay import NodeOverlay
 from policy_sched.framework.evaluate import results
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import ActivePlugins, Filters
-from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.totals import Totals
 from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED, FilterView, ScoreView
-from policy_sched.framework.runtime import Hook, PointResult
+from policy_sched.framework.runtime import Hook
 from policy_sched.model import PodInfo
 
 T = TypeVar("T", bound=np.generic)
@@ -27,34 +26,31 @@ T = TypeVar("T", bound=np.generic)
 
 _LATER: Any = None  # what is set before it is read
 _NO_STAMPS: Final = array("q")
-_NO_TOTALS: Final = Totals(np.empty(0, np.int64), np.empty(0, np.int16))
 NO_ROWS: Final = np.empty(0, np.intp)
 #: About so many bytes are in the objects of an evaluation. On few nodes, that is most of it.
 OBJECT_BYTES: Final = 8192
 
 
 class Entry(msgspec.Struct, eq=False):
-    """An evaluation, and the arrays behind it, which only the Evaluator's `Updates` write.
-
-    Without nominated pods ``by_plugins`` is the same array as ``first``.
-    """
+    """An evaluation, and the arrays behind it, which only the Evaluator's `Updates` write."""
 
     fixed: framework.Codes
     """int16, shape (n,): the rows that no filter looks at."""
     first: framework.Codes
     by_plugins: framework.Codes
-    nominated: NominatedPods | None
-    version: int
-    stamps: array[int]
-    """``version``: the journal's when the entry was up to date, and those of the rows then."""
-    totals: Totals
+    nominated: NominatedPods | None = None
+    version: int = 0
+    """The journal's when the entry was up to date."""
     views: list[FilterView] = []
     fatal: dict[int, results.FatalCodes] = {}
     overrides: dict[int, results.Override] = {}
-    filters: Filters = _LATER
-    """The filters that take part."""
     active: ActivePlugins = _LATER
     """The plugins that have anything to do with the pod."""
+    filters: Filters = _LATER
+    """The filters that take part."""
+    stamps: array[int] = _NO_STAMPS
+    """The journal's of the rows when the entry was up to date."""
+    totals: Totals = _LATER
     pre_filter: tuple[Hook, ...] = ()
     """The hooks of PreFilter that run again after a change, as they read the whole cluster."""
     pre_score: tuple[Hook, ...] = ()
@@ -73,71 +69,13 @@ class Entry(msgspec.Struct, eq=False):
     """Whether scores may be arrays of a static part: not before the first update."""
     result: results.Evaluation = _LATER
 
-    @staticmethod
-    def of(
-        fixed: framework.Codes,
-        first: framework.Codes,
-        nominated: NominatedPods | None = None,
-        version: int = 0,
-    ) -> Entry:
-        """Return an entry without results."""
-        by_plugins = first if nominated is None else first.copy()
-        return Entry(fixed, first, by_plugins, nominated, version, _NO_STAMPS, _NO_TOTALS)
-
     @property
     def nbytes(self) -> int:
         """Bytes that it takes: its arrays at most, its objects about."""
         scoring = self.result.scoring
-        numbers = 0 if scoring is None else 2 * len(scoring.views)
-        each = 2 * (2 + len(self.views)) + 8 * numbers
-        return OBJECT_BYTES + each * len(self.fixed) + self.totals.nbytes
-
-    def publish(
-        self,
-        state: framework.CycleState,
-        pre_filter: PointResult,
-        key: Key | None,
-        names: Sequence[str],
-    ) -> None:
-        """Make the result that reads the arrays; nothing is scored yet."""
-        status, dry_run = pre_filter.status, self.filters.dry_run
-        first = read_only(self.first)
-        filtering = results.FilteredNodes(
-            first,
-            first if self.by_plugins is self.first else read_only(self.by_plugins),
-            self.views,
-            self.fatal,
-            self.overrides,
-            dry_run,
-            names,
-            results.Explanations(len(first)),
-            None if status.code is framework.Code.SUCCESS else status,
-            dry_run.skipped,
-            pre_filter.narrowed_by,
-            self.active.hooks,
-            False,
-            key,
-        )
-        self.result = results.Evaluation(state, filtering)
-
-    def call_all_plugins(self) -> None:
-        """Give up what updates results of plugins of the whole cluster: they run again."""
-        self.incremental = None
-        self.pre_filter = self.active.changing_pre_filter
-        self.pre_score = self.active.cluster_pre_score
-
-    def update_with(self, incremental: Mapping[str, framework.Incremental]) -> None:
-        """Update the results of these plugins by what they gave for it."""
-        self.incremental = incremental
-        if incremental:
-            if self.shares_scores:
-                self.own_scores()
-            self.pre_filter = tuple(h for h in self.pre_filter if h.plugin not in incremental)
-            self.pre_score = tuple(h for h in self.pre_score if h.plugin not in incremental)
-            for view in self.cluster_scores:
-                update = incremental.get(view.name)
-                if update is not None:
-                    view.grouped = update.scores
+        numbers = 0 if scoring is None else 2 * len(scoring.views) + 3  # totals and their groups
+        each = 2 * (3 + len(self.views)) + 8 * numbers
+        return OBJECT_BYTES + each * len(self.fixed)
 
     # Filters.
 
@@ -276,28 +214,24 @@ class Entry(msgspec.Struct, eq=False):
 
         It can be updated if there are no nominated pods.
         """
-        copy = Entry.of(self.fixed.copy(), self.first.copy(), self.nominated, self.version)
-        if self.by_plugins is not self.first:
-            copy.by_plugins = self.by_plugins.copy()
-        copy.stamps = stamps[:]
-        copy.views = [view.copy() for view in self.views]
-        copy.fatal, copy.filters, copy.active = dict(self.fatal), self.filters, self.active
-        copy.fixed[rows] = copy.first[rows] = copy.by_plugins[rows] = NOT_ASKED
-        left_out = set(rows.tolist()) if self.overrides else set()
-        copy.overrides = {
-            r: rejection for r, rejection in self.overrides.items() if r not in left_out
-        }
-        copy.call_all_plugins()
-        filtering = replace(
-            self.result.filtering,
-            first=read_only(copy.first),
-            by_plugins=read_only(copy.by_plugins),
-            views=copy.views,
-            fatal=copy.fatal,
-            overrides=copy.overrides,
-            explanations=results.Explanations(len(copy.fixed)),
+        filtering = self.result.filtering.snapshot()
+        copy = replace(
+            self,
+            fixed=self.fixed.copy(),
+            first=filtering.first,
+            by_plugins=filtering.by_plugins,
+            stamps=stamps[:],
+            views=filtering.views,
+            fatal=filtering.fatal,
+            overrides=filtering.overrides,
         )
-        copy.result = results.Evaluation(self.result.state.clone(), filtering)
+        copy.fixed[rows] = copy.first[rows] = copy.by_plugins[rows] = NOT_ASKED
+        for row in copy.overrides.keys() & set(rows.tolist()):
+            del copy.overrides[row]
+        copy.result = results.Evaluation(
+            self.result.state.clone(),
+            replace(filtering, first=read_only(copy.first), by_plugins=read_only(copy.by_plugins)),
+        )
         return copy
 
     # Scores.

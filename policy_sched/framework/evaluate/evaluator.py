@@ -247,7 +247,10 @@ class Evaluator:
             for incremental in entry.incremental.values():
                 if not incremental.holds():
                     return False
-        if entry.pre_filter and not updates.pre_filter_unchanged(entry, pod):
+        skipped = entry.result.filtering.skipped
+        if entry.pre_filter and not updates.unchanged(
+            entry, pod, "pre_filter", entry.pre_filter, skipped
+        ):
             return False
         if not updates.update(entry, pod, rows):
             return False

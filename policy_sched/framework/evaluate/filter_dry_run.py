@@ -47,15 +47,19 @@ class FilterDryRun:
     out. ``pipeline``: the hash of the policies that the filters belong to.
     """
 
-    def __init__(self, runner: Runner, filters: Sequence[Hook], skipped: frozenset[str]) -> None:
+    def __init__(self, runner: Runner, skipped: frozenset[str]) -> None:
         self.skipped = skipped
         self.pipeline = runner.pipeline.content_hash
         self._runner = runner
-        self.plugins = tuple(filters)
-        scopes = [runner.pipeline.scope(hook.plugin) for hook in filters]
-        self._dynamic = tuple(
-            hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
-        )
+        active, scope_of = runner.active("filter", skipped), runner.pipeline.scope
+        every = enumerate(runner.hooks["filter"], 1)
+        self.plugins = {number: hook for number, hook in every if hook in active}
+        """By their numbers; the first filter of the profile has number 1."""
+        self._dynamic = {
+            number: hook
+            for number, hook in self.plugins.items()
+            if scope_of(hook.plugin) is not Scope.STATIC
+        }
         signatures = runner.pipeline.signatures
         self._by_node = {
             name for name, overlay in signatures.items() if overlay.kernel.node_by_node
@@ -63,13 +67,13 @@ class FilterDryRun:
         self._add = runner.active("add_pod", skipped)
         self._remove = runner.active("remove_pod", skipped)
         cluster_scoped = {
-            hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
+            hook.plugin for hook in self._dynamic.values() if scope_of(hook.plugin) > Scope.NODE
         }
         self._overlays = self._overlay_filters()
         self._overlay = next((overlay.nodes for overlay in self._overlays.values()), None)
         """The overlay over which filters are functions; None if one of them is none."""
         self._rejection = self._first_rejection()
-        signed = [signatures.get(hook.plugin) for hook in self._dynamic]
+        signed = [signatures.get(hook.plugin) for hook in self._dynamic.values()]
         # A method of its own would be a cycle, left behind by every reload.
         self.reads = cache(partial(_may_read, signed))
         """Returns whether a filter that reads pods may read a column of the node table."""
@@ -92,12 +96,12 @@ class FilterDryRun:
         may be dead. ``moved``: they were evaluated before, and since then only pods changed:
         filters that do not read pods are left out.
         """
-        hooks = self._dynamic if moved else self.plugins
+        filters = self._dynamic if moved else self.plugins
         count = nodes.n if rows is None else rows.size
         passed = np.ones(count, np.bool_) if among is None else among.copy()
         if rows is None and moved and self._pass_together(nodes, pod, passed):
             return passed
-        for hook in hooks:
+        for hook in filters.values():
             left = hook.plugin in self._by_node and not passed.all()  # it looks at no other node
             asked = _chosen(rows, passed) if left else rows
             verdict = self._runner.filter(hook, state, pod, asked, nodes)
@@ -135,8 +139,8 @@ class FilterDryRun:
         None where one of them can end the attempt: it is to run for the rows in question alone.
         """
         passed = np.ones(nodes.n, np.bool_)
-        for hook in self.plugins:
-            if hook not in self._dynamic:
+        for number, hook in self.plugins.items():
+            if number not in self._dynamic:
                 verdict = self._runner.filter(hook, state, pod, None, nodes)
                 if verdict.fatal:
                     return None
@@ -158,12 +162,11 @@ class FilterDryRun:
         """Return the filters that read pods over the overlay, by number; none if one has none."""
         signatures = self._runner.pipeline.signatures
         overlays: dict[int, OverlayFilter] = {}
-        for number, hook in enumerate(self.plugins):
-            if hook in self._dynamic:
-                signature = signatures.get(hook.plugin)
-                if signature is None or signature.kernel.overlay is None:
-                    return {}
-                overlays[number] = signature.kernel.overlay
+        for number, hook in self._dynamic.items():
+            signature = signatures.get(hook.plugin)
+            if signature is None or signature.kernel.overlay is None:
+                return {}
+            overlays[number] = signature.kernel.overlay
         return overlays
 
     def _first_rejection(self) -> FirstRejection | None:
@@ -186,19 +189,16 @@ class FilterDryRun:
     ) -> dict[int, tuple[int, Status]]:
         """Return, by row, the number of the first filter that rejects it, and its status.
 
-        The first filter of the profile has number 1. ``moved``: all filters passed the rows
-        before, and since then only pods changed.
+        ``moved``: all filters passed the rows before, and since then only pods changed.
         """
         if moved and rows.size <= thresholds.LOOP_ROWS:
             few = self._few_rejections(nodes, pod, rows.tolist())
             if few is not None:
                 return few
         rejections: dict[int, tuple[int, Status]] = {}
-        for number, hook in enumerate(self.plugins, start=1):
+        for number, hook in (self._dynamic if moved else self.plugins).items():
             if not rows.size:
                 break
-            if moved and hook not in self._dynamic:
-                continue
             verdict = self._runner.filter(hook, state, pod, rows, nodes)
             if verdict.codes is None or not verdict.codes.any():
                 continue
@@ -267,7 +267,7 @@ class FilterDryRun:
                     number, code = rejection
                     status = self._overlays[number].explain(pod, row, code)
                     status = status.by(self.plugins[number].plugin)
-                    rejections[row] = number + 1, status
+                    rejections[row] = number, status
         except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
             return None
         return rejections

@@ -7,10 +7,10 @@ their results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from itertools import takewhile
+from typing import TypeVar
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched import thresholds
@@ -24,14 +24,21 @@ from policy_sched.framework import (
     Feasible,
     RawScores,
     Rows,
+    Scope,
     Scores,
 )
-from policy_sched.framework.evaluate import static_part
 from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
-from policy_sched.framework.evaluate.plugin_sets import NONE, ActivePlugins, PluginSets, Scorers
+from policy_sched.framework.evaluate.plugin_sets import NONE, ActivePlugins, FusedScores, PluginSets
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.results import Evaluation, Scoring
+from policy_sched.framework.evaluate.results import (
+    Evaluation,
+    Explanations,
+    FilteredNodes,
+    Override,
+    Scoring,
+)
+from policy_sched.framework.evaluate.static_part import StaticPart, StaticParts, StaticScores
 from policy_sched.framework.evaluate.totals import Totals
 from policy_sched.framework.evaluate.views import (
     CLOSED,
@@ -47,9 +54,6 @@ from policy_sched.model import PodInfo
 
 T = TypeVar("T")
 
-_Pending: TypeAlias = tuple[Scorers, Sequence[ScoreView], Sequence[int], Scores]
-"""What is left to score: the views in some places, which add to the total of the others."""
-
 
 class Passes:
     """The plugins of one pipeline over one node table; static results are kept if ``cached``."""
@@ -59,11 +63,8 @@ class Passes:
         self.table = table
         self.sets = PluginSets(runner)
         self._cached = cached
-        self._parts = (
-            static_part.StaticParts(runner, table)
-            if cached and runner.pipeline.signature()
-            else None
-        )
+        signed = cached and runner.pipeline.signature()
+        self._parts = StaticParts(runner, table) if signed else None
         self._weights = [
             signature.weights
             for signature in runner.pipeline.signatures.values()
@@ -86,10 +87,10 @@ class Passes:
             if nominated is not None:
                 self.override(entry, pod)
             self.score_all(entry, pod, part)
-            scored = entry.result.scoring is not None
-            unknown = part is None or (part.scores is None and scored)
-            if unknown and key is not None and parts is not None:
-                parts.learn(key, entry, pod)
+            if key is not None and parts is not None and (part is None or part.scores is None):
+                part = part or parts.learn(key, entry, pod)
+                if part is not None:
+                    part.scores = self._static_scores(part, parts.plugins, entry, pod)
         return entry
 
     # Filters.
@@ -100,51 +101,52 @@ class Passes:
         key: Key | None,
         nominated: NominatedPods | None,
         active: ActivePlugins,
-        part: static_part.StaticPart | None,
+        part: StaticPart | None,
     ) -> Entry:
         runner, table, state = self._runner, self.table, CycleState()
         version = table.journal.version
         hooks = active.pre_filter if part is None else active.preparing_pre_filter
         result = runner.run("pre_filter", state, pod, hooks=hooks)
         rejected = result.status.code is not Code.SUCCESS
-        if part is None:
-            filters = self.sets.filters(result.skipped, active.inactive)
-        else:
-            before = part.skipped
-            if result.plugin:
-                before = part.skipped_before(result.plugin, active.pre_filter)
-            filters = self.sets.filters(result.skipped | before, active.inactive)
-        rows, last, places = None, 0, filters.dynamic
-        if part is not None and not rejected and result.node_names is None:
-            base = part.base(filters.plugins)
-            entry = Entry.of(part.fixed, base.first.copy(), nominated, version)
-            entry.fatal, last = {**base.fatal}, base.last
-            static: Sequence[FilterView | None] = base.views
-        else:
-            rows = _named(table, result.node_names)
-            fixed = self._fixed(rows, rejected=rejected)
-            entry = Entry.of(fixed, fixed.copy(), nominated, version)
-            static = [None] * len(filters.plugins)
-            places = [] if rejected else list(range(len(static)))
-        entry.filters, entry.active = filters, active
-        for hook, scope, view in zip(filters.plugins, filters.scopes, static, strict=True):
-            entry.views.append(FilterView(hook, scope) if view is None else view)
-        entry.publish(state, result, key, table.names)
+        skipped = NONE if part is None else part.skipped
+        if result.plugin:  # it rejects the pod, and no plugin after it would have run
+            before = takewhile(lambda hook: hook.plugin != result.plugin, active.pre_filter)
+            skipped = skipped.intersection([hook.plugin for hook in before])
+        filters = self.sets.filters(result.skipped | skipped, active.inactive)
+        rows, places = None, filters.dynamic
+        if part is None or rejected or result.node_names is not None:
+            rows = _named(table, NONE if rejected else result.node_names)
+            places = [] if rejected else filters.places
+            fixed = _fixed(table, rows)
+            part = StaticPart(fixed, fixed, [None] * len(filters.hooks))
+        first, fatal, overrides = part.first.copy(), {**part.fatal}, dict[int, Override]()
+        by_plugins, dry_run = first.copy(), filters.dry_run
+        views = [
+            view or FilterView(hook, scope)
+            for hook, scope, view in zip(filters.hooks, filters.scopes, part.views, strict=True)
+        ]
+        filtering = FilteredNodes(
+            read_only(first),
+            read_only(by_plugins),
+            views,
+            fatal,
+            overrides,
+            dry_run,
+            table.names,
+            Explanations(len(first)),
+            result.status if rejected else None,
+            dry_run.skipped,
+            result.narrowed_by,
+            active.hooks,
+            key=key,
+        )
+        entry = Entry(
+            part.fixed, first, by_plugins, nominated, version, views, fatal, overrides, active
+        )
+        entry.filters, entry.result = filters, Evaluation(state, filtering)
         if not rejected:
-            runner.measure("filter", self._run_filters, entry, pod, rows, places, last)
+            runner.measure("filter", self._run_filters, entry, pod, rows, places, part.last)
         return entry
-
-    def _fixed(self, named: Rows, *, rejected: bool) -> Codes:
-        """Return which rows no filter looks at; ``named``: all that it does, None for all."""
-        table = self.table
-        fixed: Codes = table.live.values[: table.n].astype(np.int16) + np.int16(NO_NODE)
-        if rejected:
-            fixed[fixed == FEASIBLE] = OUTSIDE
-        elif named is not None:
-            outside = fixed == FEASIBLE
-            outside[named] = False
-            fixed[outside] = OUTSIDE
-        return fixed
 
     def _run_filters(
         self, entry: Entry, pod: PodInfo, rows: Rows, places: Sequence[int], last: int
@@ -161,8 +163,7 @@ class Passes:
             if entry.views[position].codes is not None:
                 entry.reject(position, last)
                 last = max(last, position + 1)
-        if entry.by_plugins is not entry.first:
-            np.copyto(entry.by_plugins, entry.first)
+        np.copyto(entry.by_plugins, entry.first)
 
     def _fused(
         self, fused: Callable[[PodInfo], Mapping[str, T]] | None, pod: PodInfo, rows: Rows
@@ -195,46 +196,38 @@ class Passes:
 
     # Scores.
 
-    def score_all(
-        self, entry: Entry, pod: PodInfo, part: static_part.StaticPart | None = None
-    ) -> None:
+    def score_all(self, entry: Entry, pod: PodInfo, part: StaticPart | None = None) -> None:
         """Score all feasible rows.
 
         As upstream does not score where there is no choice, a plugin that fails then does no harm.
         """
-        result = entry.result
+        result, scoring, broken = entry.result, None, None
         feasible = (entry.first == FEASIBLE).nonzero()[0]
-        entry.call_all_plugins()
-        if result.scoring is not None or result.broken is not None:
-            entry.result = Evaluation(result.state, result.filtering)
-        entry.shares_scores = True
-        if not feasible.size:
-            return
-        try:
-            self._score_rows(entry, pod, feasible, part)
-        except PluginError as error:
-            if feasible.size == 1:
-                scoring = Scoring.of_one(feasible.item(), len(entry.fixed))
-                entry.result = replace(result, scoring=scoring, broken=None)
-            else:
-                entry.result = replace(result, scoring=None, broken=error)
+        entry.incremental, entry.shares_scores = None, True
+        entry.pre_filter = entry.active.changing_pre_filter
+        entry.pre_score = entry.active.cluster_pre_score
+        if feasible.size:
+            try:
+                scoring = self._scored(entry, pod, feasible, None if part is None else part.scores)
+            except PluginError as error:
+                if feasible.size == 1:
+                    scoring = Scoring.of_one(feasible.item(), len(entry.fixed))
+                else:
+                    broken = error
+        entry.result = Evaluation(result.state, result.filtering, scoring, broken)
 
     def scored_again(self, result: Evaluation, pod: PodInfo) -> Evaluation:
         """Return a result with other feasible rows, which are scored anew."""
-        entry = Entry.of(result.filtering.first, result.filtering.first)
+        first = result.filtering.first
+        entry = Entry(first, first, first)
         entry.result, entry.active = result, self.sets.active(NONE)
         self.score_all(entry, pod)
         return entry.result
 
-    def _score_rows(
-        self,
-        entry: Entry,
-        pod: PodInfo,
-        feasible: NDArray[np.intp],
-        part: static_part.StaticPart | None,
-    ) -> None:
-        runner, state, n, active = self._runner, entry.result.state, len(entry.fixed), entry.active
-        static = None if part is None else part.scores
+    def _scored(
+        self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp], static: StaticScores | None
+    ) -> Scoring:
+        runner, state, active = self._runner, entry.result.state, entry.active
         state.write(Feasible(feasible))
         hooks = active.hooks["pre_score"] if static is None else active.preparing_pre_score
         result = runner.run("pre_score", state, pod, hooks=hooks)
@@ -254,50 +247,43 @@ class Passes:
             for plugin in scorers.plugins
         ]
         if static is not None and static.hold(entry.first, feasible.size):
-            places, total = scorers.dynamic, static.total
+            pending, total = [views[place] for place in scorers.dynamic], static.total.copy()
         else:
-            places, total = list(range(len(views))), np.zeros(n, np.int64)
             if static is not None:  # the raw scores are the same, but other rows are feasible
                 views = [view.copy() for view in views]
-        pending = scorers, views, places, total
-        total = runner.measure("score", self._run_scores, entry, pod, pending, feasible)
+            pending, total = views, np.zeros(len(entry.fixed), np.int64)
+        fused = scorers.fused
+        runner.measure("score", self._add_scores, total, entry, pod, feasible, pending, fused)
         entry.totals = Totals(total, entry.first)
-        scoring = Scoring(read_only(total), tuple(views), skipped, totals=entry.totals)
-        entry.result = Evaluation(state, entry.result.filtering, scoring)
+        return Scoring(read_only(total), tuple(views), skipped, totals=entry.totals)
 
-    def _run_scores(
+    def _add_scores(
         self,
+        total: Scores,
         entry: Entry,
         pod: PodInfo,
-        pending: _Pending,
         feasible: NDArray[np.intp],
-    ) -> Scores:
-        """Run the score plugins that are pending; return the whole total."""
-        scorers, views, places, total = pending
-        state, n = entry.result.state, len(entry.fixed)
+        views: Sequence[ScoreView],
+        fused: FusedScores | None,
+    ) -> None:
+        """Run score plugins, and add what their views then have to the total."""
+        state, n = entry.result.state, len(total)
         rows = None if feasible.size >= thresholds.SPARSE * n else feasible
-        fused = self._fused(scorers.fused, pod, rows)
-        added = False
-        for position in places:
-            view = views[position]
+        raw_of = self._fused(fused, pod, rows)
+        for view in views:
             plugin = view.plugin
             if not view.whole:
-                raw = fused.get(plugin.hook.plugin)
+                raw = raw_of.get(plugin.hook.plugin)
                 if raw is None:
                     own = feasible if plugin.metered and feasible.size < n else rows
                     self.run_score(view, state, pod, own, n)
                 else:
                     view.raw, view.shared, view.whole = raw, True, True
             if not plugin.plain:
-                self.normalize(entry, view, pod, feasible)
-            weighted = view.raw if plugin.plain and view.weight == 1 else view.weighted()
-            total = np.add(total, weighted, out=total if added else None)
-            added = True
-        if not added:
-            total = total.copy()
+                self.normalize(state, view, pod, feasible)
+            total += view.raw if plugin.plain and view.weight == 1 else view.weighted()
         if feasible.size < n:
             np.putmask(total, entry.first != FEASIBLE, CLOSED)  # half the time of an assignment
-        return total
 
     def run_score(
         self, view: ScoreView, state: CycleState, pod: PodInfo, rows: Rows, n: int
@@ -312,31 +298,69 @@ class Passes:
         view.raw[rows] = fresh
 
     def normalize(
-        self, entry: Entry, view: ScoreView, pod: PodInfo, feasible: NDArray[np.intp]
+        self, state: CycleState, view: ScoreView, pod: PodInfo, feasible: NDArray[np.intp]
     ) -> None:
         """Compute a plugin's part of the total from its raw scores of the feasible rows."""
-        n = len(entry.fixed)
-        everyone = feasible.size == n
-        scores = view.raw if everyone else view.raw[feasible]
-        if feasible.size:
-            scores = self.normalized(entry, view, pod, scores)
+        everyone = feasible.size == len(view.raw)
+        scores = self.normalized(state, view, pod, view.raw if everyone else view.raw[feasible])
         if everyone:
             view.part = scores * view.weight
         else:
-            view.part = np.zeros(n, np.int64)
+            view.part = np.zeros(len(view.raw), np.int64)
             view.part[feasible] = scores if view.weight == 1 else scores * view.weight
 
     def normalized(
-        self, entry: Entry, view: ScoreView, pod: PodInfo, scores: RawScores
+        self, state: CycleState, view: ScoreView, pod: PodInfo, scores: RawScores
     ) -> RawScores:
         """Return raw scores normalised; the state has the feasible rows."""
         plugin = view.plugin
         if plugin.normalizer is not None:
-            state = entry.result.state
             scores = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
         if not plugin.proved:
             check_range(view.name, scores)
         return scores
+
+    def _static_scores(
+        self, part: StaticPart, plugins: frozenset[str], entry: Entry, pod: PodInfo
+    ) -> StaticScores | None:
+        """Return the static scores of an evaluation; None if some cannot be kept.
+
+        ``plugins``: the static ones. Scores of some rows alone are not kept, nor those that
+        normalisation makes of more than the least and the greatest.
+        """
+        scoring = entry.result.scoring
+        if scoring is None or scoring.skipped is None:
+            return None
+        rows, state = np.flatnonzero(part.first == FEASIBLE), entry.result.state.clone()
+        state.write(Feasible(rows))
+        views, total = dict[str, ScoreView](), np.zeros(len(entry.fixed), np.int64)
+        for view in scoring.views:
+            plugin = view.plugin
+            if plugin.durability is not Scope.STATIC:
+                continue
+            if not view.whole or (plugin.normalizer is not None and not plugin.by_extremes):
+                return None
+            static = views[view.name] = ScoreView(plugin, view.weight)
+            static.take(view.raw)
+            if not plugin.plain:
+                try:
+                    self.normalize(state, static, pod, rows)
+                except PluginError:
+                    return None
+                static.find_bounds(rows)
+            total += static.weighted()
+        total.flags.writeable = False
+        return StaticScores(views, scoring.skipped & plugins, total, rows.size)
+
+
+def _fixed(table: NodeTable, named: Rows) -> Codes:
+    """Return which rows no filter looks at; ``named``: all that it does, None for all."""
+    fixed: Codes = table.live.values[: table.n].astype(np.int16) + np.int16(NO_NODE)
+    if named is not None:
+        outside = fixed == FEASIBLE
+        outside[named] = False
+        fixed[outside] = OUTSIDE
+    return fixed
 
 
 def _named(table: NodeTable, names: frozenset[str] | None) -> Rows:

@@ -22,10 +22,13 @@ FusedScores: TypeAlias = Callable[[PodInfo], Mapping[str, RawScores]]
 
 
 class Filters(msgspec.Struct, frozen=True, eq=False):
-    """The filters that are not skipped."""
+    """The filters that are not skipped, by their places among all of the profile."""
 
-    plugins: tuple[Hook, ...]
+    hooks: tuple[Hook, ...]
+    """All of the profile, also those that are skipped."""
     scopes: list[Scope]
+    """Of all of them."""
+    places: list[int]
     node_scoped: list[int]
     """The places of those that read the row and its pods."""
     cluster_scoped: list[int]
@@ -141,20 +144,21 @@ def _follows_from_key(runner: Runner, hook: Hook) -> bool:
 
 
 def _filters(runner: Runner, skips: frozenset[str], inactive: frozenset[str]) -> Filters:
-    skipped = skips | inactive
-    plugins = runner.active("filter", skipped)
-    scopes = [runner.pipeline.scope(hook.plugin) for hook in plugins]
-    rules = runner.pipeline.rules
-    wide = [position for position, scope in enumerate(scopes) if scope > Scope.NODE]
+    skipped, hooks = skips | inactive, runner.hooks["filter"]
+    scopes = [runner.pipeline.scope(hook.plugin) for hook in hooks]
+    dry_run, rules = FilterDryRun(runner, skipped), runner.pipeline.rules
+    places = [number - 1 for number in dry_run.plugins]
+    wide = [place for place in places if scopes[place] > Scope.NODE]
     return Filters(
-        plugins,
+        hooks,
         scopes,
-        [position for position, scope in enumerate(scopes) if scope is Scope.NODE],
+        places,
+        [place for place in places if scopes[place] is Scope.NODE],
         wide,
-        [position for position in wide if not _follows_from_key(runner, plugins[position])],
-        [position for position, scope in enumerate(scopes) if scope is not Scope.STATIC],
-        FilterDryRun(runner, plugins, skipped),
-        None if rules is None else rules.filters([hook.plugin for hook in plugins]),
+        [place for place in wide if not _follows_from_key(runner, hooks[place])],
+        [place for place in places if scopes[place] is not Scope.STATIC],
+        dry_run,
+        None if rules is None else rules.filters([hooks[place].plugin for place in places]),
     )
 
 
@@ -181,5 +185,5 @@ def _row_functions(
     node = [plugin for plugin in plugins if plugin.durability is Scope.NODE]
     plain = skipped is not None and all(plugin.plain for plugin in node)
     names = [plugin.hook.plugin for plugin in node] if plain else None
-    numbered = [(position, filters.plugins[position].plugin) for position in filters.node_scoped]
+    numbered = [(place, filters.hooks[place].plugin) for place in filters.node_scoped]
     return rules.rows(numbered, names)

@@ -84,11 +84,11 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     """int16, shape (n,): the plugin that rejected the row, with nominated pods and extenders."""
     by_plugins: framework.Codes
     """The same without them; ``overrides`` is the difference."""
-    views: Sequence[FilterView]
+    views: list[FilterView]
     """What each filter returned, in order."""
-    fatal: Mapping[int, FatalCodes]
+    fatal: dict[int, FatalCodes]
     """By the place of a filter, its codes of rows on which it broke."""
-    overrides: Mapping[int, Override]
+    overrides: dict[int, Override]
     filter_dry_run: FilterDryRun
     """The filters that took part, to run them again on hypothetical pods."""
     names: Sequence[str]
@@ -207,7 +207,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         first: framework.Codes,
         by_plugins: framework.Codes | None = None,
         *,
-        overrides: Mapping[int, Override],
+        overrides: dict[int, Override],
         extended: bool = False,
     ) -> FilteredNodes:
         """Return a copy with other feasible rows."""
@@ -232,11 +232,6 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
             explanations=Explanations(len(self.first)),
         )
 
-    def summary(self) -> FilteredNodes:
-        """Return a copy of the feasible rows, without the reasons of the others."""
-        first = self.first.copy()
-        return self.restricted(first, overrides=dict(self.overrides))
-
 
 class Scoring(msgspec.Struct, frozen=True, eq=False):
     """The scores of one pod over all rows [0, n).
@@ -249,9 +244,7 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     skipped: frozenset[str] | None = None
     """The plugins that PreScore left out; None if no plugin ran, as there was no choice."""
     shares: Mapping[str, framework.Scores] = msgspec.field(default_factory=dict)
-    """Scores of extenders, by name."""
-    note: Mapping[str, int] | None = None
-    """In a summary, one row's part of the total by plugin."""
+    """Scores of extenders by name; in a summary, those of plugins that one row has."""
     totals: Totals | None = None
     """Ranks the rows, where ``total`` is the array that is kept up to date; no copy has it."""
     only: int | None = None
@@ -266,18 +259,13 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
 
     def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
         """Return each plugin's normalised and weighted score of `rows`, by plugin."""
-        if self.note is not None:
-            plugins = {plugin: [part] * rows.size for plugin, part in self.note.items()}
-        else:
-            plugins = {view.name: view.weighted(rows).tolist() for view in self.views}
+        plugins = {view.name: view.weighted(rows).tolist() for view in self.views}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def shares_of(self, row: int) -> dict[str, int]:
         """Return each plugin's normalised and weighted score of one row, as `weighted` does."""
         # each pod is logged: no call for the name
         scores = {view.plugin.hook.plugin: view.weighted_of(row) for view in self.views}
-        if self.note is not None:
-            scores = dict(self.note)
         scores.update((name, int(share.item(row))) for name, share in self.shares.items())
         return scores
 
@@ -300,8 +288,9 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
 
     def summary(self, row: int) -> Scoring:
         """Return a copy of one row's scores by plugin."""
-        note = replace(self, shares={}).shares_of(row)
-        return replace(self.restricted(row), views=(), note=note)
+        n, shares = len(self.total), self.shares_of(row)
+        one = {name: np.broadcast_to(np.int64(share), n) for name, share in shares.items()}
+        return replace(self.restricted(row), views=(), shares=one)
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
@@ -344,7 +333,9 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     def summary(self, row: int) -> Evaluation:
         """Return a small copy of one row's result that later changes do not affect."""
         scoring = None if self.scoring is None else self.scoring.summary(row)
-        return Evaluation(self.state.clone(), self.filtering.summary(), scoring, self.broken)
+        filtering = self.filtering
+        feasible = filtering.restricted(filtering.first.copy(), overrides={**filtering.overrides})
+        return Evaluation(self.state.clone(), feasible, scoring, self.broken)
 
 
 def _attributed(statuses: Sequence[framework.Status], plugin: str) -> Sequence[framework.Status]:

@@ -22,35 +22,21 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.errors import PluginError
-from policy_sched.framework import Codes, Feasible, Scope, Scores, Signature
+from policy_sched.framework import Codes, Scope, Scores, Signature
 from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.pod_signature import Key, part_getter
 from policy_sched.framework.evaluate.results import FatalCodes
-from policy_sched.framework.evaluate.views import FEASIBLE, FilterView, ScoreView, check_range
-from policy_sched.framework.runtime import Hook, Pipeline, Runner
+from policy_sched.framework.evaluate.views import FilterView, ScoreView
+from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.lru import Lru
 from policy_sched.model import PodInfo, Taint, tolerated
 
 #: Parts that are kept, each with some arrays of one element per node.
 LIMIT: Final = 16
 _TOLERATIONS: Final = ("tolerations",)
-
-
-class StaticFilters(msgspec.Struct, frozen=True, eq=False):
-    """The results of static filters, in the places that they have among filters."""
-
-    views: list[FilterView | None]
-    """None for the other filters."""
-    fatal: dict[int, FatalCodes]
-    first: Codes
-    """The plugin that rejects each row, as in FilteredNodes."""
-    last: int
-    """The number of the last of them that rejects a row."""
 
 
 class StaticScores(msgspec.Struct, frozen=True, eq=False):
@@ -76,39 +62,18 @@ class StaticPart(msgspec.Struct, eq=False):
     """What the static plugins returned."""
 
     fixed: Codes
-    skipped: frozenset[str]
-    """Those that PreFilter left out."""
-    views: dict[str, tuple[FilterView, FatalCodes | None]]
+    """The rows that no filter looks at, as in `Entry`."""
+    first: Codes
+    """The static filter that rejects each row, as in FilteredNodes."""
+    views: list[FilterView | None]
+    """Of each filter of the profile; None for those that are not static."""
+    last: int = 0
+    """The number of the last filter that rejects a row."""
+    fatal: dict[int, FatalCodes] = {}
+    skipped: frozenset[str] = frozenset()
+    """The static plugins that PreFilter left out."""
     scores: StaticScores | None = None
     """None until a pod was scored on all rows that the static filters pass."""
-    _bases: dict[tuple[Hook, ...], StaticFilters] = msgspec.field(default_factory=dict)
-
-    def base(self, filters: tuple[Hook, ...]) -> StaticFilters:
-        """Return the results in the places of ``filters``."""
-        found = self._bases.get(filters)
-        if found is None:
-            found = self._bases[filters] = self._placed(filters)
-        return found
-
-    def _placed(self, filters: tuple[Hook, ...]) -> StaticFilters:
-        views: list[FilterView | None] = []
-        fatal: dict[int, FatalCodes] = {}
-        first, last = self.fixed.copy(), 0
-        for number, hook in enumerate(filters, start=1):
-            view, fatal_codes = self.views.get(hook.plugin, (None, None))
-            views.append(view)
-            if fatal_codes is not None:
-                fatal[number - 1] = fatal_codes
-            if view is not None and view.codes is not None and view.codes.any():
-                first[(view.codes != 0) & (first == FEASIBLE)] = number
-                last = number
-        return StaticFilters(views, fatal, first, last)
-
-    def skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
-        """Return the skipped plugins that PreFilter runs before one; all if it is not there."""
-        names = [hook.plugin for hook in order]
-        end = names.index(plugin) if plugin in names else len(names)
-        return self.skipped.intersection(names[:end])
 
 
 def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
@@ -126,7 +91,6 @@ class StaticParts:
     """The static parts of one pipeline's evaluations, by the fields that static plugins read."""
 
     def __init__(self, runner: Runner, table: NodeTable) -> None:
-        self._runner = runner
         self._table = table
         self._version = -1
         self._kept: Lru[Key, StaticPart] = Lru(LIMIT)
@@ -141,11 +105,12 @@ class StaticParts:
         self._taints: tuple[Taint, ...] | None = None
         self._keys: frozenset[str] = frozenset()
         """The keys of these taints: a toleration of another key tolerates none of them."""
-        self._plugins = frozenset(
+        self.plugins = frozenset(
             name
             for name, signature in pipeline.signatures.items()
             if signature.scope is Scope.STATIC
         )
+        """Those of scope STATIC."""
 
     def of(self, key: Key, pod: PodInfo) -> StaticPart | None:
         """Return the part that the pods of a signature share with others, if it is known."""
@@ -188,63 +153,16 @@ class StaticParts:
                 return None
         return tuple(taints)
 
-    def learn(self, key: Key, entry: Entry, pod: PodInfo) -> None:
-        """Keep what static plugins returned in an evaluation of all nodes."""
+    def learn(self, key: Key, entry: Entry, pod: PodInfo) -> StaticPart | None:
+        """Keep what static plugins returned in an evaluation of all nodes, and return it."""
         filtering = entry.result.filtering
         if filtering.rejection is not None or filtering.narrowing:
-            return
-        place = self._place(key, pod)
-        part = self._kept.get(place)
-        if part is None:
-            views = {
-                view.hook.plugin: (view, entry.fatal.get(number))
-                for number, view in enumerate(entry.views)
-                if view.durability is Scope.STATIC
-            }
-            part = StaticPart(entry.fixed, filtering.skipped & self._plugins, views)
-            self._kept.put(place, part)
-        if part.scores is None:
-            part.scores = self._scores(part, entry, pod)
-
-    def _scores(self, part: StaticPart, entry: Entry, pod: PodInfo) -> StaticScores | None:
-        """Return the static scores of an evaluation; None if some cover only some of the rows."""
-        scoring = entry.result.scoring
-        if scoring is None or scoring.skipped is None:
             return None
-        static = [view for view in scoring.views if view.plugin.durability is Scope.STATIC]
-        if not all(view.whole for view in static):
-            return None
-        rows = np.flatnonzero(part.base(entry.filters.plugins).first == FEASIBLE)
-        views = {}
-        total = np.zeros(len(entry.fixed), np.int64)
-        for view in static:
-            fresh = views[view.name] = ScoreView(view.plugin, view.weight)
-            fresh.take(view.raw)
-            view.shared = True
-            if not view.plugin.plain:
-                scores = self._normalized(fresh, entry, pod, rows)
-                if scores is None:
-                    return None
-                fresh.part = np.zeros(len(total), np.int64)
-                fresh.part[rows] = scores * view.weight
-                if view.plugin.normalizer is not None:
-                    fresh.find_bounds(rows)
-            total += fresh.weighted()
-        total.flags.writeable = False
-        return StaticScores(views, scoring.skipped & self._plugins, total, rows.size)
-
-    def _normalized(
-        self, view: ScoreView, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]
-    ) -> Scores | None:
-        """Return a plugin's scores of some rows, normalised; None if they are not to be kept."""
-        plugin, scores, state = view.plugin, view.raw[rows], entry.result.state.clone()
-        if plugin.normalizer is not None and not plugin.by_extremes:
-            return None
-        try:
-            if plugin.normalizer is not None:
-                state.write(Feasible(rows))
-                scores = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
-            check_range(view.name, scores)
-        except PluginError:
-            return None
-        return scores
+        views = [view if view.durability is Scope.STATIC else None for view in entry.views]
+        static = [place for place, view in enumerate(views) if view is not None]
+        first = entry.rejecting(np.arange(len(entry.fixed)), static)
+        fatal = {place: codes for place, codes in entry.fatal.items() if place in static}
+        last, skipped = int(first.max(initial=0)), filtering.skipped & self.plugins
+        part = StaticPart(entry.fixed, first, views, last, fatal, skipped)
+        self._kept.put(self._place(key, pod), part)
+        return part

@@ -1,14 +1,13 @@
 """Totals: the total score of each row, which rows are feasible, and which have the highest.
 
 Theory of operation. Nothing else writes totals. `add` takes by how much the scores of rows rose,
-`close` and `open` take rows that became infeasible or feasible; an infeasible row has total -1.
+`put` the totals of rows that became feasible or infeasible; an infeasible row has total -1.
 
 A pod that is bound changes the total of one row, and the next equal pod wants the best rows again.
 The first few times they are searched. Totals that are read more often are grouped: for each value
 the rows that have it, ascending. A changed row moves from one group to another: two binary searches
 and two short moves of memory. Groups are dropped when many totals change at once, and made anew
-after some more searches: after twice as many as before, if they were read too few times to pay for
-themselves.
+after as many searches as before.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched import framework, thresholds
-from policy_sched.framework.evaluate.views import CLOSED, FEASIBLE, ScoreView
+from policy_sched.framework.evaluate.views import FEASIBLE
 
 
 class Totals(msgspec.Struct, eq=False):
@@ -38,27 +37,18 @@ class Totals(msgspec.Struct, eq=False):
     _order: list[int] = msgspec.field(default_factory=list)
     """A heap of the values of all groups, negated."""
     _searches: int = 0
-    _patience: int = 1
-    """After so many times `thresholds.SEARCHES` searches rows are grouped."""
-    _reads: int = 0
-    """How often the groups were read."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes at most."""
-        return (array("i").itemsize + 2 * self.values.itemsize) * len(self.values)
+    """How often rows were searched since groups were dropped."""
 
     def best(self) -> Sequence[int] | NDArray[np.intp]:
         """Return the rows with the highest total, ascending; they hold until a total changes."""
         groups, order = self._groups, self._order
         if groups:
-            self._reads += 1
             while not (rows := groups[-order[0]]):
                 del groups[-heappop(order)]
             return rows
         total = self.values
         self._searches += 1
-        if self._searches == self._patience * thresholds.SEARCHES:
+        if self._searches == thresholds.SEARCHES:
             self._group()
         best: NDArray[np.intp] = (total == total.item(total.argmax())).nonzero()[0]
         return best
@@ -120,25 +110,12 @@ class Totals(msgspec.Struct, eq=False):
                 more.append((gained if gains is None else gained - gains[group]) * weight)
             self.add(rows, more)
 
-    def close(self, rows: NDArray[np.intp]) -> None:
-        """Note rows that became infeasible."""
-        if self._groups and rows.size <= thresholds.FEW_ROWS:
-            self.add(rows.tolist(), (CLOSED - self.values[rows]).tolist(), moved=True)
-            return
-        self.values[rows] = CLOSED
-        if rows.size > thresholds.FEW_ROWS:
-            self._forget()
-
-    def open(self, rows: NDArray[np.intp], views: Sequence[ScoreView]) -> None:
-        """Note rows that became feasible; what is known of their scores makes their totals."""
-        total = np.zeros(rows.size, np.int64)
-        for view in views:
-            total += view.weighted(rows)
-        if self._groups and rows.size <= thresholds.FEW_ROWS:
+    def put(self, rows: NDArray[np.intp], total: framework.Scores | int) -> None:
+        """Write the totals of rows that became feasible, or CLOSED of those that no longer are."""
+        if rows.size <= thresholds.FEW_ROWS:
             self.add(rows.tolist(), (total - self.values[rows]).tolist(), moved=True)
-            return
-        self.values[rows] = total
-        if rows.size > thresholds.FEW_ROWS:
+        else:
+            self.values[rows] = total
             self._forget()
 
     # Groups of equal totals.
@@ -146,11 +123,8 @@ class Totals(msgspec.Struct, eq=False):
     def _forget(self) -> None:
         """Drop the groups: any total may be another now."""
         self._searches = 0
-        if not self._groups:
-            return
-        self._groups, self._order = {}, []
-        hardly_read = self._reads < thresholds.SEARCHES
-        self._patience, self._reads = 2 * self._patience if hardly_read else 1, 0
+        if self._groups:
+            self._groups, self._order = {}, []
 
     def _group(self) -> None:
         total = self.values

@@ -18,7 +18,7 @@ Where anything else happens the evaluation is made anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -30,12 +30,11 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.evaluate.entry import NO_ROWS, Entry
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.plugin_sets import NONE
-from policy_sched.framework.evaluate.views import FEASIBLE, ScoreView
+from policy_sched.framework.evaluate.views import CLOSED, FEASIBLE, ScoreView
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
 _ALL_PASS: Final = ()
-
 
 Moves: TypeAlias = tuple[list[int], NDArray[np.intp], NDArray[np.intp]]
 """The changed rows that filters of scope NODE pass, the rows that became feasible, and those that
@@ -90,11 +89,11 @@ class Updates:
                 self._passes.score_all(entry, pod)
             return entry.result.broken is None
         try:
-            moved = bool(opened.size or closed.size)
+            moved = opened.size or closed.size
             if moved:
                 self._reopen(entry, pod, opened, closed)
             if scores is None:
-                self._score_rows(entry, pod, scored, opened, moved=moved)
+                self._score_rows(entry, pod, scored, opened if moved else None)
             else:
                 gains = []
                 for row, fresh in zip(scored, scores, strict=True):
@@ -105,7 +104,7 @@ class Updates:
                     gains.append(gain)
                 entry.totals.add(scored, gains)
             if (entry.cluster_scores or entry.pre_score) and not self._score_cluster(
-                entry, pod, rows, opened, moved=moved
+                entry, pod, rows, opened if moved else None
             ):
                 return False
         except PluginError:
@@ -116,16 +115,29 @@ class Updates:
 
     # Filters.
 
-    def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
-        """Run PreFilter of plugins that read the whole cluster; False if a result changed."""
-        filtering = entry.result.filtering
-        results = self._runner.call_all("pre_filter", entry.pre_filter, entry.result.state, pod)
-        for hook, result in zip(entry.pre_filter, results, strict=True):
-            assert isinstance(result, framework.PreFilterResult), "PreFilter returns one"
-            skips = hook.plugin in filtering.skipped
-            if result.status.code is not (framework.Code.SKIP if skips else framework.Code.SUCCESS):
-                return False
-            if result.node_names is not None or hook.plugin in filtering.narrowing:
+    def unchanged(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        point: str,
+        hooks: tuple[Hook, ...],
+        skipped: Container[str],
+    ) -> bool:
+        """Run PreFilter or PreScore again; False if a result is another one.
+
+        ``skipped``: the plugins that it left out before.
+        """
+        narrowing = entry.result.filtering.narrowing
+        results = self._runner.call_all(point, hooks, entry.result.state, pod)
+        for hook, result in zip(hooks, results, strict=True):
+            status = result
+            if isinstance(result, framework.PreFilterResult):
+                status = result.status
+                if result.node_names is not None or hook.plugin in narrowing:
+                    return False
+            assert isinstance(status, framework.Status), "both points return one"
+            skips = hook.plugin in skipped
+            if status.code is not (framework.Code.SKIP if skips else framework.Code.SUCCESS):
                 return False
         return True
 
@@ -155,7 +167,7 @@ class Updates:
                 ]
             else:
                 for place in filters.node_scoped:
-                    hook = filters.plugins[place]
+                    hook = entry.views[place].hook
                     result = runner.filter(hook, entry.result.state, pod, changed, table)
                     entry.take(place, result, changed)
                 passing = entry.rejecting(changed, filters.node_scoped) == FEASIBLE
@@ -204,17 +216,16 @@ class Updates:
                     continue
                 if refiltered is None:
                     return None
-                entry.take(place, refiltered.result, refiltered.rows)
                 differ = refiltered.rows
+                entry.take(place, refiltered.result, differ)
             else:
                 result = runner.filter(view.hook, state, pod, None, self._passes.table)
                 if result.codes is view.codes:
                     continue
-                none = np.zeros(len(entry.fixed), np.int16)
                 before, now = (
-                    none if codes is None else codes for codes in (view.codes, result.codes)
+                    0 if codes is None else codes for codes in (view.codes, result.codes)
                 )
-                differ = (before != now).nonzero()[0]
+                differ = np.not_equal(before, now).nonzero()[0]
                 entry.take(place, result, None)
             changed = np.union1d(changed, differ) if changed.size else differ
         return changed
@@ -228,114 +239,88 @@ class Updates:
         scoring, state = entry.result.scoring, entry.result.state
         assert scoring is not None, "it was scored before"
         if closed.size:
-            entry.totals.close(closed)
+            entry.totals.put(closed, CLOSED)
         if opened.size:
+            total = np.zeros(opened.size, np.int64)
             for view in scoring.views:
                 if not view.whole and view.grouped is None:
                     hook = view.plugin.hook
-                    gain = view.put(opened, self._runner.call("score", hook, state, pod, opened))
-                    if view.plugin.plain:
-                        entry.totals.add_some(opened, gain * view.weight)
-            entry.totals.open(opened, scoring.views)
+                    view.put(opened, self._runner.call("score", hook, state, pod, opened))
+                total += view.weighted(opened)
+            entry.totals.put(opened, total)
         for view in entry.normalized:
             self._renormalize(entry, view, pod, opened)
 
     def _score_rows(
-        self,
-        entry: Entry,
-        pod: PodInfo,
-        rows: Sequence[int],
-        opened: NDArray[np.intp],
-        *,
-        moved: bool,
+        self, entry: Entry, pod: PodInfo, rows: Sequence[int], opened: NDArray[np.intp] | None
     ) -> None:
-        """Run the plugins of scope NODE for rows; ``moved``: whether other rows are feasible."""
+        """Run the plugins of scope NODE for rows; ``opened`` as in `_gained`."""
         touched, state = np.array(rows, np.intp), entry.result.state
         for view in entry.node_scores:
-            plugin, changed = view.plugin, NO_ROWS
+            gain: framework.RawScores = NO_ROWS
             if touched.size:
-                gain = view.put(
-                    touched, self._runner.call("score", plugin.hook, state, pod, touched)
-                )
-                if plugin.plain:
-                    entry.totals.add_some(touched, gain * view.weight)
-                changed = touched[(gain != 0) & (entry.first[touched] == FEASIBLE)]
-            if not plugin.plain and (moved or changed.size or plugin.by_row):
-                self._renormalize(entry, view, pod, np.union1d(changed, opened))
+                raw = self._runner.call("score", view.plugin.hook, state, pod, touched)
+                gain = view.put(touched, raw)
+            self._gained(entry, view, pod, touched, gain, opened)
 
     def _score_cluster(
-        self,
-        entry: Entry,
-        pod: PodInfo,
-        rows: Sequence[int],
-        opened: NDArray[np.intp],
-        *,
-        moved: bool,
+        self, entry: Entry, pod: PodInfo, rows: Sequence[int], opened: NDArray[np.intp] | None
     ) -> bool:
         """Bring the scores up to date that read the whole cluster; False if that is not possible.
 
-        ``rows``: those that were changed. ``moved``: whether other rows are feasible.
+        ``rows``: those that were changed. ``opened`` as in `_gained`.
         """
-        runner, state, incremental = self._runner, entry.result.state, entry.incremental
-        if entry.pre_score and not self._pre_score_unchanged(entry, pod):
+        runner, state, scoring = self._runner, entry.result.state, entry.result.scoring
+        skipped = NONE if scoring is None else scoring.skipped or NONE
+        if entry.pre_score and not self.unchanged(
+            entry, pod, "pre_score", entry.pre_score, skipped
+        ):
             return False
         for view in entry.cluster_scores:
-            hook = view.plugin.hook
-            update = incremental.get(hook.plugin) if incremental else None
-            if update is None:
-                if not self._score_again(entry, view, pod, opened, moved=moved):
+            plugin, grouped, before = view.plugin, view.grouped, view.raw
+            if grouped is not None:
+                rescore: Callable[..., framework.Rescored | None] = grouped.update
+                if runner.sampling:
+                    rescore = partial(runner.call, "score", Hook(plugin.hook.plugin, rescore))
+                try:
+                    rescored = rescore(state, rows)
+                except Exception:  # noqa: BLE001 - the plugin is foreign code; its score says why
                     return False
+                if rescored is None:
+                    return False
+                entry.totals.add_groups(grouped, rescored, view.weight)
                 continue
-            if update.scores is None:
-                return False
-            rescore: Callable[..., framework.Rescored | None] = update.scores.update
-            if runner.sampling:
-                rescore = partial(runner.call, "score", Hook(hook.plugin, rescore))
-            try:
-                rescored = rescore(state, rows)
-            except Exception:  # noqa: BLE001 - the plugin is foreign code; its score says why
-                return False
-            if rescored is None:
-                return False
-            entry.totals.add_groups(update.scores, rescored, view.weight)
+            raw: framework.RawScores = runner.call("score", plugin.hook, state, pod, None)
+            changed = NO_ROWS
+            if raw is not before:
+                changed = (raw != before).nonzero()[0]
+                view.take(raw)
+            elif raw.flags.writeable:
+                return False  # it may have written to what it returned before
+            self._gained(entry, view, pod, changed, raw[changed] - before[changed], opened)
         return True
 
-    def _pre_score_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
-        """Run PreScore of plugins that read the whole cluster; False if a result changed."""
-        scoring = entry.result.scoring
-        skipped = NONE if scoring is None else scoring.skipped or NONE
-        results = self._runner.call_all("pre_score", entry.pre_score, entry.result.state, pod)
-        for hook, result in zip(entry.pre_score, results, strict=True):
-            assert isinstance(result, framework.Status), "PreScore returns one"
-            if result.code is not (
-                framework.Code.SKIP if hook.plugin in skipped else framework.Code.SUCCESS
-            ):
-                return False
-        return True
+    def _gained(
+        self,
+        entry: Entry,
+        view: ScoreView,
+        pod: PodInfo,
+        rows: NDArray[np.intp],
+        gain: framework.RawScores,
+        opened: NDArray[np.intp] | None,
+    ) -> None:
+        """Add to the totals what follows from higher or lower raw scores of rows.
 
-    def _score_again(
-        self, entry: Entry, view: ScoreView, pod: PodInfo, opened: NDArray[np.intp], *, moved: bool
-    ) -> bool:
-        """Run a score plugin for all rows; False if it may have written to what it returned before.
-
-        ``moved``: whether other rows than before are feasible.
+        ``opened``: the rows that became feasible; None if the same rows are feasible as before.
         """
-        plugin, before, changed = view.plugin, view.raw, NO_ROWS
-        raw: framework.RawScores = self._runner.call(
-            "score", plugin.hook, entry.result.state, pod, None
-        )
-        if raw is not before:
-            changed = (raw != before).nonzero()[0]
-            view.take(raw)
-        elif raw.flags.writeable:
-            return False
-        if plugin.plain:
-            if changed.size:
-                entry.totals.add_some(changed, (raw - before)[changed] * view.weight)
-        elif changed.size or moved or plugin.by_row:
-            changed = changed[entry.first[changed] == FEASIBLE]
+        if view.plugin.plain:
+            entry.totals.add_some(rows, gain * view.weight)
+            return
+        changed = rows[(gain != 0) & (entry.first[rows] == FEASIBLE)]
+        if opened is not None:
             self._renormalize(entry, view, pod, np.union1d(changed, opened))
-        return True
+        elif changed.size or view.plugin.by_row:
+            self._renormalize(entry, view, pod, changed)
 
     def _renormalize(
         self, entry: Entry, view: ScoreView, pod: PodInfo, rows: NDArray[np.intp]
@@ -344,31 +329,29 @@ class Updates:
 
         ``rows``: the feasible ones that have another raw score or were not feasible before.
         """
-        before, feasible = view.part, entry.result.state.read(framework.Feasible)
+        state = entry.result.state
+        before, feasible = view.part, state.read(framework.Feasible)
         assert before is not None, "it was normalised before"
         assert feasible is not None, "it is there from PreScore on"
         alone = self._normalized_alone(entry, view, pod, rows, feasible.rows.size)
         if alone is None:
-            self._passes.normalize(entry, view, pod, feasible.rows)
+            self._passes.normalize(state, view, pod, feasible.rows)
             view.find_bounds(feasible.rows)
-            gain = view.weighted() - before
-            rows = gain.nonzero()[0]
+            entry.totals.add_all(view.weighted() - before)
         else:
             part = view.part = before.copy() if view.shared else before
             gain = alone * view.weight - part[rows]
             part[rows] += gain
-        if alone is not None or rows.size <= thresholds.FEW_ROWS:
-            entry.totals.add_some(rows, gain if alone is not None else gain[rows])
-        else:
-            entry.totals.add_all(gain)
+            entry.totals.add_some(rows, gain)
 
     def _normalized_alone(
         self, entry: Entry, view: ScoreView, pod: PodInfo, rows: NDArray[np.intp], feasible: int
     ) -> framework.Scores | None:
         """Return the normalised scores of rows; None if other rows may have another one, too."""
         plugin, bounds, raw = view.plugin, view.bounds, view.raw[rows]
+        state = entry.result.state
         if plugin.normalizer is None:
-            return self._passes.normalized(entry, view, pod, raw)
+            return self._passes.normalized(state, view, pod, raw)
         # A plugin may keep what it returned for as many rows as there are feasible ones.
         if plugin.by_row or rows.size + 2 == feasible:
             return None
@@ -378,7 +361,7 @@ class Updates:
             return None
         if not rows.size:
             return np.empty(0, np.int64)
-        return self._passes.normalized(entry, view, pod, np.append(raw, bounds[:2]))[:-2]
+        return self._passes.normalized(state, view, pod, np.append(raw, bounds[:2]))[:-2]
 
     # Plugins that update results themselves.
 
@@ -394,7 +377,15 @@ class Updates:
                 update = signature.incremental(entry.result.state, pod)
                 if update is not None:
                     incremental[plugin] = update
-        entry.update_with(incremental)
+        entry.incremental = incremental
+        if incremental:
+            if entry.shares_scores:
+                entry.own_scores()
+            entry.pre_filter = tuple(h for h in entry.pre_filter if h.plugin not in incremental)
+            entry.pre_score = tuple(h for h in entry.pre_score if h.plugin not in incremental)
+            for view in entry.cluster_scores:
+                if view.name in incremental:
+                    view.grouped = incremental[view.name].scores
 
 
 def _concern_nominated_pods(entry: Entry, rows: list[int]) -> bool:
