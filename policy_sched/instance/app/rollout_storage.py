@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from policy_sched.errors import ClusterError
+from policy_sched.profiles.reload import is_place
 from policy_sched.rollout import Action, State, StateError, read_state
 from policy_sched.source import write_file
 
@@ -31,7 +32,7 @@ CHANGED: Final = "it was changed by another scheduler meanwhile"
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The state of a rollout, and the texts of the set that is in force by it, by path.
+    """The state of a rollout, and the texts of the set that is in force by it, by place.
 
     ``fault``: why there is a state that cannot be read, of a newer scheduler for example.
     """
@@ -61,7 +62,13 @@ def read_record(text: str) -> Record:
 
 
 def record_of(state: str | None, sources: dict[str, str]) -> Record:
-    """Return a record; the texts hold whether the state can be read or not."""
+    """Return a record; the texts hold whether the state can be read or not.
+
+    Raises StateError for texts that are in no place of a folder.
+    """
+    for name in sources:
+        if name.startswith("/") and not is_place(name):
+            raise StateError(f"it has a text in {name}, which is no place of one")
     try:
         return Record(None if state is None else read_state(state), sources)
     except StateError as error:

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from policy_sched import rollout
-from policy_sched.errors import ClusterError, Diagnostic, Severity, bounded
+from policy_sched.errors import ClusterError, Diagnostic, PolicySchedError, Severity, bounded
 from policy_sched.instance import observability
 from policy_sched.instance.app.audit import (
     NEVER_COMPARED,
@@ -320,11 +320,16 @@ class Rollouts:
         instance = self._instance
         store = instance.reloader.store
         loaded = store.loaded
-        before = store.files.compile_texts(record.sources)
-        if before.failed:
-            errors = [p.message for p in before.problems if p.severity is Severity.ERROR]
+        try:
+            before = store.files.compile_texts(record.sources)
+        except (OSError, PolicySchedError) as error:  # a full disk
+            why = str(error)
+        else:
+            errors = (p.message for p in before.problems if p.severity is Severity.ERROR)
+            why = next(errors, "")
+        if why:
             text = "Failed to restore the policies in force before the rollout; no pod is decided"
-            self._warn(text, errors[0])
+            self._warn(text, why)
             return False
         self._restoring = True
         try:

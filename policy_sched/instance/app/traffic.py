@@ -9,13 +9,11 @@ counted, and once the thread has caught up it is given all objects anew.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
@@ -26,10 +24,8 @@ from policy_sched.instance.app.worker import GIVE_WAY
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.model import SECOND, ApiObject
 from policy_sched.profiles.build import declared_kinds
-from policy_sched.profiles.load import with_schemas
-from policy_sched.profiles.reload import ActivePolicies, PolicyFiles, PolicyStore
+from policy_sched.profiles.reload import ActivePolicies, PolicyFiles, PolicyStore, given_by, text_of
 from policy_sched.scheduler import Attempt, Bind, Decision, GroupDecision, Preempt
-from policy_sched.source import read_bytes
 
 MOST_WAITING: Final = 200_000
 """Changes that wait to be written."""
@@ -240,37 +236,20 @@ def recorded_policies(files: PolicyFiles, content_hash: str) -> recording.Record
     policies that a configuration names are not among them: each installation has its own.
     Raises OSError.
     """
-    texts: dict[str, str] = {}
-    config = ""
-    if isinstance(files.config, str):
-        config = f"config/{Path(files.config).name}"
-        texts[config] = _text(Path(files.config))
-    elif files.config is not None:
-        config = "config/config.json"
-        texts[config] = msgspec.json.encode(files.config).decode()
-    given = []
-    for number, path in enumerate(map(Path, files.policies)):
-        parts = [part.absolute() for part in with_schemas(path)]
-        root = path.absolute()
-        if not path.is_dir():
-            root = Path(os.path.commonpath([part.parent for part in parts]))
-        for part in parts:
-            texts[f"{number}/{part.relative_to(root)}"] = _text(part)
-        own = "" if path.is_dir() else f"/{path.absolute().relative_to(root)}"
-        given.append(f"{number}{own}")
+    places = msgspec.structs.replace(files, rollout=None).places()
+    texts = {place[1:]: text_of(file) for place, file in places.items()}
+    config, given = given_by(places)
+    if files.config is not None and not config:
+        config = "/config/config.json"
+        texts[config[1:]] = msgspec.json.encode(files.config).decode()
     for applied in files.objects:  # JSON is YAML
         texts[f"objects/{applied.name}.yaml"] = applied.raw.decode("utf-8", "replace")
-    if files.objects:
-        given.append("objects")
+    paths = [path[1:] for path in given] + (["objects"] if files.objects else [])
     return recording.RecordedPolicies(
         content_hash,
-        config,
-        tuple(given),
+        config[1:],
+        tuple(paths),
         texts,
         dict(files.feature_gates),
         0 if files.max_cost_limit == MAX_ANNOTATED_COST else files.max_cost_limit,
     )
-
-
-def _text(path: Path) -> str:
-    return read_bytes(str(path)).decode("utf-8", "replace")

@@ -19,8 +19,11 @@ from policy_sched.profiles.reload.inputs import (
     checked_rollout as checked_rollout,
     compiled_set as compiled_set,
     first_compilation as first_compilation,
+    given_by as given_by,
+    is_place as is_place,
     judged_alone as judged_alone,
     read_policy_set as read_policy_set,
+    text_of as text_of,
     warmed as warmed,
 )
 from policy_sched.profiles.reload.store import (

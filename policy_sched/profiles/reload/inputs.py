@@ -7,6 +7,8 @@ them.
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +40,7 @@ MOST_ROLLOUTS: Final = 64
 
 #: How often files that change while they are read are read again.
 TRIES: Final = 3
+_PLACE: Final = re.compile(r"/(?:config|rollout|\d+(?:-file)?)/.")
 
 
 class RolloutText(msgspec.Struct, frozen=True):
@@ -254,34 +257,45 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         number = [held.marked.value for held in file.documents].index(first.value)
         return RolloutText(first.file.path, first.file.text, number), problems
 
+    def places(self) -> dict[str, str]:
+        """Return the files by places, which are the same wherever the files are kept.
+
+        ``/config/FILE``, ``/0/FILE`` below the first of the policies, ``/1-file/FILE`` where the
+        second is a file (after it the schemas that it names), and ``/rollout/FILE``.
+        """
+        found: dict[str, str] = {}
+        for kind, path in (("config", self.config), ("rollout", self.rollout)):
+            if isinstance(path, str):
+                found[f"/{kind}/{Path(path).name}"] = path
+        for number, path in enumerate(self.policies):
+            given = Path(path)
+            top, root = (number, given) if given.is_dir() else (f"{number}-file", given.parent)
+            for file in map(str, load.with_schemas(given)):
+                found[f"/{top}/{os.path.relpath(file, root)}"] = file
+        return found
+
     def _sources(self) -> dict[str, str]:
-        """Return the texts of all files by their whole paths, and of objects by their names."""
+        """Return the texts of all files by their places, and of objects by their names."""
         return {given.file: given.text for given in self.objects} | {
-            str(Path(file).absolute()): read_bytes(file).decode("utf-8", "replace")
-            for file in self.fingerprint()
-            if Path(file).is_file()
+            place: text_of(file) for place, file in self.places().items() if Path(file).is_file()
         }
 
     def compile_texts(self, sources: Mapping[str, str]) -> Compilation:
-        """Compile texts by path as if they were what these paths hold."""
+        """Compile texts by place (see `places`), wherever the files are now."""
         objects = tuple(
             load.PolicyObject(name.rpartition("/")[2], text.encode())
             for name, text in sources.items()
             if not name.startswith("/")
         )
+        places = [name for name in sources if is_place(name)]
         with TemporaryDirectory(prefix="policy-sched-") as folder:
-
-            def inside(path: str) -> str:
-                return folder + str(Path(path).absolute())
-
-            for path in filter(lambda name: name.startswith("/"), sources):
-                text = sources[path]
-                write_file(inside(path), text.encode(), parents=True)
-            config = inside(self.config) if isinstance(self.config, str) else self.config
-            paths = tuple(inside(path) for path in self.policies)
-            present = tuple(path for path in paths if Path(path).exists())
-            files = replace(self, config=config, policies=present, rollout=None)
-            files = replace(files, objects=objects, rollouts=())
+            for place in places:
+                write_file(folder + place, sources[place].encode(), parents=True)
+            named, policies = given_by(places)
+            config = None if isinstance(self.config, str) else self.config
+            paths = tuple(folder + path for path in policies)
+            files = replace(self, config=folder + named if named else config, policies=paths)
+            files = replace(files, rollout=None, objects=objects, rollouts=())
             return replace(files.compile(), rollout=None, sources=sources)
 
     def _with_gates(self, config: load.LoadedConfig) -> tuple[load.LoadedConfig, list[Diagnostic]]:
@@ -420,6 +434,30 @@ def alone(given: load.PolicyObject, max_cost_limit: int = MAX_ANNOTATED_COST) ->
     head = {"apiVersion": models.API_VERSION, "kind": models.KIND}
     config = {**head, "profiles": [{"plugins": {"multiPoint": plugins}}]}
     return PolicyFiles(config, (), max_cost_limit, objects=(given,))
+
+
+def text_of(file: str) -> str:
+    """Return the text of a file. Raises OSError."""
+    return read_bytes(file).decode("utf-8", "replace")
+
+
+def is_place(name: str) -> bool:
+    """Return whether a name is one that `PolicyFiles.places` gives: it leaves no folder."""
+    normal = os.path.normpath(name) == name and "\0" not in name
+    return normal and _PLACE.match(name) is not None
+
+
+def given_by(places: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the configuration among places, "" for none, and the policies in their order."""
+    first: dict[str, str] = {}
+    for place in places:
+        first.setdefault(place.split("/")[1], place)
+    policies = (
+        place if top.endswith("-file") else f"/{top}"
+        for top, place in first.items()
+        if top[0].isdigit()
+    )
+    return first.get("config", ""), tuple(policies)
 
 
 def judged_alone(given: load.PolicyObject, max_cost_limit: int) -> tuple[load.ObjectProblem, ...]:

@@ -64,6 +64,7 @@ class World:
     def __init__(self, folder: Path, rule: str = "true", text: str = ROLLOUT_TEXT) -> None:
         self.folder = folder
         self.clock = FakeClock(10**18)
+        self.policies = "policies"
         self.count = 0
         self.lines: list[dict[str, Any]] = []
         self.text = text
@@ -75,15 +76,15 @@ class World:
 
     def place(self) -> None:
         """Make the place where policies and rollout are."""
-        (self.folder / "policies").mkdir()
+        (self.folder / self.policies).mkdir()
 
     def write(self, rule: str) -> None:
         """Write the policy."""
-        (self.folder / "policies" / "only.yaml").write_text(POLICY_TEXT % rule)
+        (self.folder / self.policies / "only.yaml").write_text(POLICY_TEXT % rule)
 
     def write_rollout(self, text: str | None) -> None:
         """Write the Rollout, or delete it."""
-        path = self.folder / "policies" / "rollout.yaml"
+        path = self.folder / self.policies / "rollout.yaml"
         if text is None:
             path.unlink(missing_ok=True)
         else:
@@ -92,11 +93,11 @@ class World:
     @property
     def has_rollout(self) -> bool:
         """Whether changes are rolled out."""
-        return (self.folder / "policies" / "rollout.yaml").exists()
+        return (self.folder / self.policies / "rollout.yaml").exists()
 
     def process(self) -> EmbeddedInstance:
         """Return a process that has read what there is."""
-        files = PolicyFiles(None, (str(self.folder / "policies"),), keeps_texts=True)
+        files = PolicyFiles(None, (str(self.folder / self.policies),), keeps_texts=True)
         return EmbeddedInstance(Sources(files, controllers=False), self.clock, self.lines.append)
 
     def start(self) -> EmbeddedInstance:

@@ -272,7 +272,7 @@ def test_of_two_schedulers_one_is_refused(tmp_path: Path) -> None:
     one, other = FileStorage(path), FileStorage(path)
     said: list[str] = []
     assert (one.read(), other.read()) == (None, None)
-    first, second = Record(None, {"/a": "a"}), Record(None, {"/a": "b"})
+    first, second = Record(None, {"/0/a": "a"}), Record(None, {"/0/a": "b"})
     one.write(first, said.append)
     other.write(second, said.append)
     assert other.read() == first
@@ -324,7 +324,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
     """With a state, or only with the texts in force."""
     state = rollout.State("r", "p", "s", "c", began=1, seen=2)
     for held in (state, None):
-        assert read_record(Record(held, {"/a": "b"}).text()) == Record(held, {"/a": "b"})
+        assert read_record(Record(held, {"/0/a": "b"}).text()) == Record(held, {"/0/a": "b"})
 
 
 class Annotated:
@@ -348,7 +348,7 @@ def test_a_lease_has_the_record_packed() -> None:
     lease, said = Annotated(), list[str]()
     storage = LeaseStorage(lease)
     assert storage.read() is None
-    record = Record(None, {"/policy.yaml": "a: b\n" * 10_000})
+    record = Record(None, {"/0/policy.yaml": "a: b\n" * 10_000})
     assert storage.excess(record) == ""
     storage.write(record, said.append)
     assert (storage.read(), said) == (record, [""])
@@ -487,3 +487,43 @@ def test_a_clock_that_is_set_back_holds_nothing_up(tmp_path: Path) -> None:
     world.annotate({rollout.ANNOTATIONS["promote"]: world.rolled.candidate})
     world.run(2)
     assert world.rolled.phase is Phase.PROMOTED
+
+
+def test_texts_that_cannot_be_files_are_told(world: World) -> None:
+    """No pod is decided, and the process goes on."""
+    path = Path(str(world.state))
+    path.write_text(Record(None, {"/0/a.yaml": "", "/0/a.yaml/b.yaml": ""}).text())
+    world.start()
+    text = "Failed to restore the policies in force before the rollout; no pod is decided"
+    assert world.messages(text)
+    assert not any(world.run(2).values())
+    path.unlink()
+    world.start()
+    assert all(world.run(2).values())
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_policies_that_are_moved_stay_in_force(world: World, changed: bool) -> None:
+    """A process that starts finds them in another folder; the state has the texts of the first."""
+    world.change("node.name == 'a'")
+    assert world.instance.rollouts is not None
+    world.instance.rollouts.request("promote", "", "")
+    world.settle()
+    force = world.hash
+    if changed:
+        world.write("node.name == 'b'")
+    (world.folder / "policies").rename(world.folder / "moved")
+    world.policies = "moved"
+    world.start()
+    assert (world.hash, world.rolled.phase is Phase.PROMOTED) == (force, not changed)
+    assert set(world.run(3).values()) == {"a"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/0/../../x.yaml", "/tmp/only.yaml", "/0//x.yaml", "/one/x.yaml", "/0/./x", "/0/\0"],
+)
+def test_a_record_has_its_texts_in_places_of_ours(place: str) -> None:
+    """They become files of a folder: none is written elsewhere, or passed over."""
+    with pytest.raises(StateError, match="no place"):
+        read_record(Record(None, {place: "a: b"}).text())

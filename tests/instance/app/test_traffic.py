@@ -145,8 +145,8 @@ def test_recorded_policies_are_complete(tmp_path: Path) -> None:
     recorded = recorded_policies(files, content_hash)
     assert sorted(recorded.files) == [
         "0/keep.yaml",
-        "1/one.yaml",
-        "1/quota.json",
+        "1-file/one.yaml",
+        "1-file/quota.json",
         "config/config.yaml",
     ]
     other = tmp_path / "other"
