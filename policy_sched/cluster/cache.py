@@ -449,8 +449,10 @@ class Cache:
             nodes.pods_without_node[record.node_name][info.uid] = info
         else:
             nodes.replace_pod(row, record.info, info)
-            self.counts.remove(row, record.info)
-            self.counts.add(row, info)
+            counts, before = self.counts, record.info
+            if before.has_pod_affinity or info.has_pod_affinity or counts.selected.by_match:
+                counts.remove(row, before)
+                counts.add(row, info)
         self.pods.replace(record.row, info, row)
         if info.pod_group or record.info.pod_group:
             self.groups.remove(record.info)

@@ -10,9 +10,12 @@ plugin is woken in vain, and no pod is left waiting for something that has happe
 
 from __future__ import annotations
 
+from functools import cache
+
 from policy_sched.model import ActionType, ClusterEvent, EventResource, Node, PodInfo
 
 _NODE = EventResource.NODE
+_event = cache(ClusterEvent)
 
 
 def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
@@ -39,7 +42,7 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
     )
     if other or (not actions and not _only_status(old, new)):
         actions.append(ActionType.UPDATE_OTHER)
-    return tuple(ClusterEvent(resource, action) for action in actions)
+    return tuple([_event(resource, action) for action in actions])
 
 
 def _generated_claims(info: PodInfo) -> tuple[object, ...]:
@@ -74,7 +77,7 @@ def node_changes(old: Node, new: Node) -> tuple[ClusterEvent, ...]:
         ),
         ActionType.UPDATE_OTHER: cordoned or _others(old) != _others(new),
     }
-    return tuple(ClusterEvent(_NODE, action) for action, is_so in changed.items() if is_so)
+    return tuple([_event(_NODE, action) for action, is_so in changed.items() if is_so])
 
 
 def _others(node: Node) -> tuple[object, ...]:

@@ -21,11 +21,11 @@ included. That is what shadow mode is for, so its comparison is used as it is.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from policy_sched import model, scheduler as scheduling
 from policy_sched.client import Done, ObjectRequest, ObjectResponse
@@ -33,15 +33,15 @@ from policy_sched.cluster import PodState
 from policy_sched.errors import PluginError
 from policy_sched.framework import CycleState
 from policy_sched.framework.evaluate import looks_at_all
-from policy_sched.framework.runtime import Hooks
 from policy_sched.instance import shadow
 from policy_sched.instance.shadow import Agreement, Comparison, LoggedDecision
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.recording import FAILED, Added, Decided, Deleted, Event, Modified, PolicyChanged
 from policy_sched.scheduler import Profile, setup
-from policy_sched.simulate import RecordedLife, RecordedTies, VirtualClock, uid_of
+from policy_sched.simulate import RecordedTies, VirtualClock, uid_of
 
 Plans = Sequence[CompiledPlan]
+_ASSUMED: Final = (PodState.ASSUMED, PodState.BOUND)
 MOST_SETS: Final = 8
 """Sets of policies whose profiles are kept at a time."""
 
@@ -74,34 +74,33 @@ class Silent:
 class Tally:
     """What became of the decisions of a recording."""
 
-    results: Counter[Agreement] = field(default_factory=Counter)
     ties: int = 0
     """Decisions that agree because another node was as good."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Decisions that were not made again, by the reason."""
     differences: list[Comparison] = field(default_factory=list)
     """Those that do not agree."""
-    by_policies: dict[str, Counter[Agreement]] = field(default_factory=dict)
+    by_policies: dict[str, Counter[Agreement]] = field(default_factory=lambda: defaultdict(Counter))
     """Results by the hash of the policies that decided; "" for another scheduler."""
+
+    @property
+    def results(self) -> Counter[Agreement]:
+        """The results of all policies."""
+        return sum(self.by_policies.values(), Counter[Agreement]())
 
     @property
     def decisions(self) -> int:
         """The number of decisions that were made again."""
-        return sum(self.results.values())
+        return self.results.total()
 
     def add(self, comparison: Comparison, policies: str) -> None:
         """Count a decision that was compared."""
         result = comparison.result
-        self.count(result, policies)
+        self.by_policies[policies][result] += 1
         if result is not Agreement.AGREE:
             self.differences.append(comparison)
         elif comparison.ours.node != comparison.theirs.node:
             self.ties += 1
-
-    def count(self, result: Agreement, policies: str) -> None:
-        """Count a result."""
-        self.results[result] += 1
-        self.by_policies.setdefault(policies, Counter())[result] += 1
 
 
 class _Cluster:
@@ -151,8 +150,8 @@ class OwnDecisions:
     ) -> None:
         self.tally = Tally()
         # The recorded node of the pod that is decided, or of each pod of its group.
-        self._lives: dict[str, RecordedLife] = {}
-        self._ties = RecordedTies(seed, self._lives)
+        self._nodes: dict[str, str] = {}
+        self._ties = RecordedTies(seed, self._nodes)
         self._cluster = _Cluster(plans, self._ties, now)
         self._scheduler = self._cluster.scheduler
         self._plans_of = plans_of
@@ -169,59 +168,81 @@ class OwnDecisions:
     def play(self, events: Iterable[Event]) -> Tally:
         """Follow the events, and return what became of their decisions."""
         clock = self._cluster.clock
-        waiting: list[Decided] = []
+        take: dict[type, Callable[[Any], None]] = {
+            Added: self._seen,
+            Modified: self._seen,
+            Deleted: self._gone,
+            PolicyChanged: self._change_policies,
+        }
+        together: list[Decided] = []
         for event in events:
-            if waiting and not self._goes_with(event, waiting):
-                self._decided(waiting)
-                waiting = []
-            clock.ns = max(clock.ns, event.time)
-            # For speed without patterns, which take a tenth of a replay.
+            if together and not self._goes_with(event, together):
+                self._decided(together)
+                together = []
+            if event.time > clock.ns:  # noqa: PLR1730 - max takes longer
+                clock.ns = event.time
             if isinstance(event, Decided):
-                waiting.append(event)
-            elif isinstance(event, PolicyChanged):
-                self._change_policies(event.hash)
+                together.append(event)
             else:
-                self._change(event.object, gone=isinstance(event, Deleted))
-        if waiting:
-            self._decided(waiting)
+                take[event.__class__](event)
+        if together:
+            self._decided(together)
         return self.tally
 
     # Changes.
 
-    def _change(self, thing: model.ApiObject, *, gone: bool) -> None:
+    def _seen(self, event: Added | Modified) -> None:
+        thing = event.object
         if not isinstance(thing, model.Pod):
-            self._cluster.change(thing, gone=gone)
-            return
-        uid, cache = uid_of(thing), self._scheduler.cache
-        waits = self._pending.get(uid)
-        if gone or thing.status.phase in setup.ENDED:
-            self._pending.pop(uid, None)
-            self._reported.pop(uid, None)
-            known = waits or cache.pod(uid) or model.PodInfo.of(thing)
-            scheduling.pod_gone(self._scheduler, known)
-            self._confirm(uid)
-            return
-        if thing.spec.node_name:
-            self._pending.pop(uid, None)
-            there = cache.node_of(uid) == thing.spec.node_name and not cache.is_assumed(uid)
-            if there:  # for speed: no pod of the queue waits for what changes here
-                if self._in_tree and _only_reported(cache.pod(uid), thing):
-                    self._reported[uid] = thing
-                    return
+            self._cluster.change(thing, gone=False)
+        elif thing.status.phase in setup.ENDED:
+            self._pod_gone(thing)
+        elif thing.spec.node_name:
+            self._pod_bound(thing)
+        else:
+            self._pod_waits(thing)
+
+    def _gone(self, event: Deleted) -> None:
+        if isinstance(event.object, model.Pod):
+            self._pod_gone(event.object)
+        else:
+            self._cluster.change(event.object, gone=True)
+
+    def _pod_gone(self, pod: model.Pod) -> None:
+        uid = uid_of(pod)
+        waits = self._pending.pop(uid, None)
+        self._reported.pop(uid, None)
+        known = waits or self._scheduler.cache.pod(uid) or model.PodInfo.of(pod)
+        scheduling.pod_gone(self._scheduler, known)
+        self._confirm(uid)
+
+    def _pod_bound(self, pod: model.Pod) -> None:
+        uid, cache = uid_of(pod), self._scheduler.cache
+        waited = self._pending.pop(uid, None)
+        before = cache.pod(uid)
+        if waited is None and before is not None and before.node_name == pod.spec.node_name:
+            # For speed: no pod of the queue waits for what changes here.
+            if self._in_tree and _only_reported(before, pod):
+                self._reported[uid] = pod
+            else:
                 self._reported.pop(uid, None)
-                cache.update_pod(model.PodInfo.of(thing))
-                return
-            if not (self._alone(uid) and cache.confirm_binding(thing)):
-                scheduling.object_changed(self._scheduler, None, thing)
-            self._confirm(uid)
+                cache.update_pod(model.PodInfo.of(pod))
             return
-        if waits is not None and cache.is_assumed(uid):
-            if waits.pod.status.conditions == thing.status.conditions:
-                self._pending[uid] = self._infos.of(thing)
+        if not (self._alone(uid) and cache.confirm_binding(pod)):
+            scheduling.object_changed(self._scheduler, None, pod)
+        self._confirm(uid)
+
+    def _pod_waits(self, pod: model.Pod) -> None:
+        uid, cache = uid_of(pod), self._scheduler.cache
+        waits, state = self._pending.get(uid), cache.state(uid)
+        if waits is not None and state in _ASSUMED:
+            if waits.pod.status.conditions == pod.status.conditions:
+                self._pending[uid] = self._infos.of(pod)
                 return  # it is on its way to its node
             self._give_up(uid)
-        info = self._pending[uid] = self._infos.of(thing)
-        if info.pod_group or info.nominated_node_name or not self._alone(uid):
+        info = self._pending[uid] = self._infos.of(pod)
+        alone = state is not PodState.ADDED and self._alone(uid)
+        if info.pod_group or info.nominated_node_name or not alone:
             scheduling.pod_seen(self._scheduler, info)
 
     def _alone(self, uid: str) -> bool:
@@ -231,7 +252,6 @@ class OwnDecisions:
             self._in_tree
             and scheduler.queue.get(uid) is None
             and uid not in scheduler.handle.nominator.node_by_uid
-            and scheduler.cache.state(uid) is not PodState.ADDED
         )
 
     def _catch_up(self) -> None:
@@ -240,8 +260,8 @@ class OwnDecisions:
             self._scheduler.cache.update_pod(model.PodInfo.of(pod))
         self._reported.clear()
 
-    def _change_policies(self, content_hash: str) -> None:
-        profiles = self._profiles_of(content_hash)
+    def _change_policies(self, event: PolicyChanged) -> None:
+        profiles = self._profiles_of(event.hash)
         if profiles is None:
             return
         self._scheduler.profiles = profiles
@@ -286,12 +306,12 @@ class OwnDecisions:
     def _decided(self, decisions: Sequence[Decided]) -> None:
         """Make decisions again that were made together, mostly one."""
         for decided in decisions:
-            self._lives[decided.uid] = RecordedLife(decided.pod, 0, node=decided.node)
+            self._nodes[decided.uid] = decided.node
         self._plan = self._plan_of(decisions)
         for decided in decisions:
             if not decided.evicted:
                 self._decide(decided)
-        self._lives.clear()
+        self._nodes.clear()
 
     def _decide(self, decided: Decided) -> None:
         info = self._pending.get(decided.uid)
@@ -319,10 +339,11 @@ class OwnDecisions:
 
     def _choice(
         self, decided: Decided, info: model.PodInfo, profile: Profile
-    ) -> tuple[CycleState, Hooks] | None:
-        """Decide, and compare; return what Reserve plugins get."""
+    ) -> scheduling.Bind | None:
+        """Decide, and compare; return what Reserve plugins are to follow."""
         handle = self._scheduler.handle
-        handle.budget.begin(brief=False)
+        if self._plan is not None or info.may_use_devices:
+            handle.budget.begin()
         try:
             if self._plan is not None:
                 choice = shadow.decision_with_group(info, profile, self._plan, handle.nodes)
@@ -330,36 +351,37 @@ class OwnDecisions:
                 return None
             if self._reported and not decided.node:
                 self._catch_up()
-            attempt = scheduling.Attempt(model.QueuedPod(info), profile)
-            decision = scheduling.decide(attempt, handle.nodes, self._ties)
+            decision = self._decision(info, profile)
             if self._reported and not isinstance(decision, scheduling.Bind):
                 self._catch_up()
-                attempt = scheduling.Attempt(model.QueuedPod(info), profile)
-                decision = scheduling.decide(attempt, handle.nodes, self._ties)
+                decision = self._decision(info, profile)
         except PluginError as error:
             broken = shadow.ShadowDecision(profile, LoggedDecision(None, str(error)), broken=True)
             self._compare(decided, info, profile, broken)
             return None
         finally:
             handle.budget.under_way = False
-        if isinstance(decision, scheduling.Bind) and decision.node == decided.node:
-            self.tally.count(Agreement.AGREE, decided.policies)
+        bind = decision if isinstance(decision, scheduling.Bind) else None
+        if bind is not None and bind.node == decided.node:
+            self.tally.by_policies[decided.policies][Agreement.AGREE] += 1
         else:
             choice = shadow.described(info, profile, decision, handle.nodes)
             self._compare(decided, info, profile, choice)
-        if isinstance(decision, scheduling.Bind):
-            return decision.evaluation.state, decision.evaluation.filtering.hooks
-        return None
+        return bind
+
+    def _decision(self, info: model.PodInfo, profile: Profile) -> scheduling.Decision:
+        attempt = scheduling.Attempt(model.QueuedPod(info), profile)
+        return scheduling.decide(attempt, self._scheduler.cache.nodes, self._ties)
 
     def _plan_of(self, decisions: Sequence[Decided]) -> scheduling.GroupPlan | None:
         """Return where the pods go that were decided together; None for one by itself."""
-        pods = [pod for decided in decisions if (pod := self._pending.get(decided.uid))]
-        first = decisions[0]
-        if not pods or not pods[0].pod_group:
+        first = self._pending.get(decisions[0].uid)
+        if first is None or not first.pod_group:
             return None
-        profile = (self._profiles_of(first.policies) or {}).get(pods[0].scheduler_name)
+        profile = (self._profiles_of(decisions[0].policies) or {}).get(first.scheduler_name)
         if profile is None:
             return None
+        pods = [pod for decided in decisions if (pod := self._pending.get(decided.uid))]
         for pod in pods:
             if self._scheduler.cache.is_assumed(pod.uid):
                 self._give_up(pod.uid)
@@ -425,7 +447,7 @@ class OwnDecisions:
         self,
         decided: Decided,
         info: model.PodInfo,
-        reserve: tuple[CycleState, Hooks] | None,
+        choice: scheduling.Bind | None,
         profile: Profile,
     ) -> None:
         """Let the pod count where it was recorded to go."""
@@ -435,20 +457,16 @@ class OwnDecisions:
                 return  # it was bound before the decision was recorded
             handle.cache.assume(info, decided.node)
             handle.nominator.clear(info.uid)
-            if reserve is not None:
-                self._reserve(info, decided.node, reserve, profile)
+            if choice is not None and choice.evaluation.filtering.hooks["reserve"]:
+                self._reserve(info, decided.node, choice, profile)
         elif decided.nominated_node:
-            if handle.nominator.node_of(info.uid):
-                handle.nominator.clear(info.uid)
             handle.nominator.nominate(info, decided.nominated_node)
 
     def _reserve(
-        self, info: model.PodInfo, node: str, reserve: tuple[CycleState, Hooks], profile: Profile
+        self, info: model.PodInfo, node: str, choice: scheduling.Bind, profile: Profile
     ) -> None:
-        state, hooks = reserve
-        if not hooks["reserve"]:
-            return
-        state = state.clone()
+        evaluation = choice.evaluation
+        state, hooks = evaluation.state.clone(), evaluation.filtering.hooks
         self._reserved[info.uid] = _Reservation(profile, state, node)
         try:
             profile.runner.run("reserve", state, info, node, hooks=hooks["reserve"])

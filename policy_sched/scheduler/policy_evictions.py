@@ -47,11 +47,8 @@ class EvictionTimes:
 
     def __init__(self) -> None:
         self._due: dict[tuple[str, str], int] = {}
-
-    @property
-    def next(self) -> int | None:
+        self.next: int | None = None
         """When the next look is due, in ns since 1970; None without one."""
-        return min(self._due.values(), default=None)
 
     def take(self, profiles: Mapping[str, Profile], now: int) -> list[EvictionRound]:
         """Return the looks that are due, and set the times of the next ones."""
@@ -62,7 +59,7 @@ class EvictionTimes:
             if at <= now:
                 due.append(look)
             times[key] = later if at <= now else at
-        self._due = times
+        self._due, self.next = times, min(times.values(), default=None)
         return due
 
 

@@ -67,7 +67,6 @@ from policy_sched.simulate.traces import (
     load_traces as load_traces,
 )
 from policy_sched.simulate.traffic import (
-    RecordedLife as RecordedLife,
     StepKind as StepKind,
     Traffic as Traffic,
     at_start as at_start,

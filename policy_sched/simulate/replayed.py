@@ -53,17 +53,19 @@ _BINDING: Final = (
 
 
 class RecordedTies(Ties):
-    """Takes the node that was recorded for a pod where it is among the best, else any of them."""
+    """Takes the node that was recorded for a pod where it is among the best, else any of them.
 
-    def __init__(self, seed: int, lives: Mapping[str, RecordedLife]) -> None:
+    ``nodes``: their names by the UID of the pod.
+    """
+
+    def __init__(self, seed: int, nodes: Mapping[str, str]) -> None:
         super().__init__(seed)
-        self.lives = lives
+        self._nodes = nodes
         self.row_of: Mapping[str, int] = {}
 
     def choose(self, pod: model.PodInfo, best: Rows) -> int:
         """Return the recorded row, or one of the best with the same chance for each."""
-        life = self.lives.get(pod.uid)
-        row = None if life is None else self.row_of.get(life.node)
+        row = self.row_of.get(self._nodes.get(pod.uid, ""))
         if row is not None:
             at = bisect_left(best, row)
             if at < len(best) and best[at] == row:
@@ -235,7 +237,7 @@ class Replayed:
             return
         if timeline.runs(standing) is None:
             timeline.withdraws(standing)
-        elif life.ran is None or life.evicted:
+        elif life.evicted or (life.ran is None and not life.at_once):
             timeline.terminates(standing)
 
     def _goes_on(self, uid: str) -> bool:
@@ -311,11 +313,8 @@ class Replayed:
                 timeline.loses(uid)  # of the others the recording says what became of them
 
 
-def prefer_recorded(scheduler: Scheduler, ties: RecordedTies) -> None:
-    """Let a scheduler that breaks ties by ``ties`` preempt where it was recorded, if that is as
-    good."""
-    ties.row_of = scheduler.cache.nodes.row_of
-    lives = ties.lives
+def prefer_recorded(scheduler: Scheduler, lives: Mapping[str, RecordedLife]) -> None:
+    """Let a scheduler preempt where it was recorded, if that is as good."""
 
     def preferring(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         decision = decide(attempt, table, rng)

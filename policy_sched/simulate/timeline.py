@@ -209,9 +209,10 @@ def play_traffic(
 
 def replaying(traffic: Traffic, plans: Sequence[CompiledPlan], seed: int) -> Timeline:
     """Return a simulation of recorded traffic; of equal nodes it takes the recorded one."""
-    ties = RecordedTies(seed, traffic.lives)
+    ties = RecordedTies(seed, {uid: life.node for uid, life in traffic.lives.items()})
     timeline = Timeline(traffic, plans, seed, ties=ties)
-    prefer_recorded(timeline.scheduler, ties)
+    ties.row_of = timeline.scheduler.cache.nodes.row_of
+    prefer_recorded(timeline.scheduler, traffic.lives)
     return timeline
 
 
@@ -362,16 +363,18 @@ class Timeline:
             happens[FutureEventKind.STEP] = self._replayed.play
             happens[FutureEventKind.POD] = self._replayed.comes_again
         self._evictions_due.take(self.scheduler.profiles, self._clock.ns)
+        latest = self._start + min(LONGEST, LONGEST if until is None else until)
         while (at := self._next(until)) is not None:
-            if until is not None and at > self._start + until:
-                self._last = self._start + until
+            if at > latest:
+                require_span(at - self._start, until)
+                self._last = latest
                 return
-            require_span(at - self._start, None)
             self._clock.ns = at
             for _, kind, _, what in events.due(at):
                 self._last = at
                 happens[kind](what)
-            self._evict_what_is_due()
+            if self._evictions_due.next is not None:
+                self._evict_what_is_due(self._evictions_due.next)
             if self._retries is not None:
                 self._retries.begin()
             # A pod that is decided or bound is still in the queue: without any nothing is due.
@@ -387,17 +390,18 @@ class Timeline:
         Looks at the running pods, to evict some, prolong nothing: they happen while something else
         is ahead, or up to ``until``.
         """
-        event, look = self._next_event(), self._evictions_due.next
+        event, look = self._events.next_time(), self._evictions_due.next
+        if self.scheduler.queue.by_uid:
+            event = self._next_with(event)
         if look is None or not self._running:
             return event
         if event is None:
             return look if until is not None and look <= self._start + until else None
         return min(event, look)
 
-    def _evict_what_is_due(self) -> None:
+    def _evict_what_is_due(self, look_at: int) -> None:
         scheduler, now = self.scheduler, self._clock.ns
-        look_at = self._evictions_due.next
-        if look_at is None or look_at > now:
+        if look_at > now:
             return
         for look in self._evictions_due.take(scheduler.profiles, now):
             judged = candidates(look, list(self._running.values()), scheduler.handle)
@@ -406,10 +410,9 @@ class Timeline:
                 self._last = now
                 self.leaves(victim.pod.uid)
 
-    def _next_event(self) -> int | None:
-        scheduler, event = self.scheduler, self._events.next_time()
-        if not scheduler.queue.by_uid:
-            return event
+    def _next_with(self, event: int | None) -> int | None:
+        """Return the time of the next event while pods are in the queue."""
+        scheduler = self.scheduler
         own = scheduler.next_wakeup()
         if own is not None and own <= self._clock.ns:
             own = self._clock.ns + scheduler.queue.timing.sweep
@@ -633,15 +636,16 @@ class Timeline:
         """A pod that runs is deleted from outside, and ends later."""
         info = self._running.get(uid)
         if info is not None and not info.terminating:
-            leaving = one_shot.terminating_form(info.pod, self._clock.ns)
-            self.changes(model.PodInfo.of(leaving))
+            self.changes(info.like(one_shot.terminating_form(info.pod, self._clock.ns)))
 
     def changes(self, info: model.PodInfo) -> None:
         """Something of a pod that runs or waits changed, but not where it is."""
-        if info.uid in self._running:
-            self._uses(self._running[info.uid], -1)
+        before = self._running.get(info.uid)
+        if before is not None:
             self._running[info.uid] = info
-            self._uses(info, 1)
+            if before.requests is not info.requests:
+                self._uses(before, -1)
+                self._uses(info, 1)
         pod_seen(self.scheduler, info)
 
     def _next_name(self, info: model.PodInfo) -> str:

@@ -81,6 +81,8 @@ class RecordedLife(msgspec.Struct, gc=False):
     bound: int | None = None
     left: int | None = None
     """When it began to terminate."""
+    at_once: bool = False
+    """Whether it was deleted then, too, and nothing came in between."""
     ended: int | None = None
     completes: bool = False
     """Whether it ends by itself: it has run for a time, wherever and whenever that was."""
@@ -273,7 +275,8 @@ class _Reading:
         if life is None or pod is None:
             return
         if not completed and not pod.metadata.deletion_timestamp:
-            self._leaves(pod, life)  # it was deleted at once
+            self._leaves(pod, life)
+            life.at_once = True
         life.ended = self._now
         life.completes = (life.completes or completed) and not life.evicted
         self._add(StepKind.ENDS, uid)

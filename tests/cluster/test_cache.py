@@ -5,6 +5,8 @@ The transition table of a pod in the cache.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -104,6 +106,27 @@ class TestConfirmation:
         with pytest.raises(PodStateError, match="is on node a and cannot move to b"):
             cache.update_pod(info(node_name="b"))
         assert cache.check() == []
+
+
+@pytest.mark.parametrize("change", [{"host_ports": (443,)}, {"cpu": "2"}])
+def test_what_a_changed_pod_takes_is_counted_anew(change: dict[str, Any]) -> None:
+    """A change of its ports or of its requests; another one counts nothing twice."""
+
+    def form(**fields: Any) -> PodInfo:
+        first = {"cpu": "1", "host_ports": (80,), "node_name": "n"}
+        return PodInfo.of(make_pod("p", uid="p", **first | fields))
+
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    ports = cache.nodes.column(("usedPorts",))
+    cache.add_pod(form())
+    before = ports.view[0], requested(cache, "n")
+    cache.update_pod(form(labels={"a": "b"}))
+    assert (ports.view[0], requested(cache, "n")) == before
+    cache.update_pod(form(**change))
+    assert (ports.view[0] != before[0]) == ("host_ports" in change)
+    assert requested(cache, "n") == (2000 if "cpu" in change else 1000)
+    assert cache.check() == []
 
 
 class TestExpiry:

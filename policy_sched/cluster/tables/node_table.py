@@ -250,8 +250,10 @@ class NodeTable:
         """Put a newer form of a pod in its old one's place on a live row."""
         pods = self._pods[row]
         pods[info.uid] = info
-        self.usage.count(row, old, -1)
-        self.usage.count(row, info, 1)
+        # For speed: most changes leave what a pod takes, and equal requests are mostly shared.
+        if old.requests is not info.requests or old.host_ports != info.host_ports:
+            self.usage.count(row, old, -1)
+            self.usage.count(row, info, 1)
         self.journal.append(row, DYNAMIC, len(pods))
 
     def exchange_pod(self, row: int, info: PodInfo) -> None:
