@@ -118,6 +118,8 @@ class Rollouts:
         """Whether there is a record of an object that was deleted."""
         self._storage: RolloutStorage | None = None
         self.plan: rollout.Plan | None = None
+        self._name = ""
+        """What the last plan is called, also once it is deleted."""
         self.state: rollout.State | None = None
         self.audited: dict[str, Profile] = {}
         """By schedulerName, what is held against decisions, in an audit."""
@@ -182,6 +184,7 @@ class Rollouts:
         checked = given.checked()
         if checked is not None:
             self.plan = rollout.plan_of(checked, given.uid)
+            self._name = self.plan.name
 
     @property
     def _given_uid(self) -> str:
@@ -406,7 +409,7 @@ class Rollouts:
                 own.write(Record(None, {}), lambda _: None)
 
     def _last_plan(self) -> rollout.Plan | None:
-        return None if self.state is None else rollout.Plan("", self.state.rollout, ())
+        return None if self.state is None else rollout.Plan(self._name, self.state.rollout, ())
 
     def _advance(self, now: int) -> None:
         state, plan = self.state, self.plan
@@ -646,16 +649,15 @@ class Rollouts:
     def _count_steps(self) -> None:
         """Set the gauges."""
         families, state = self._instance.metrics.policies, self.state
-        if state is None or self.plan is None:
-            return
-        name = self.plan.name
-        families.rollout_step.values[(name,)] = state.step + 1
-        families.rollout_phase.replace(
-            {(name, phase.value): state.phase is phase for phase in Phase}
-        )
+        step, phases = families.rollout_step.values, families.rollout_phase.values
+        step.clear()
+        phases.clear()
+        if state is not None and self._name:
+            step[(self._name,)] = state.step + 1
+            phases.update({(self._name, phase.value): state.phase is phase for phase in Phase})
 
     def _tell(self, reason: str, text: str, note: str, kind: str = "Normal") -> None:
-        name = "" if self.plan is None else self.plan.name
+        name = self._name
         level = observability.INFO if kind == "Normal" else observability.WARNING
         self._instance.log.write(level, text, rollout=name, detail=note)
         self._instance.tell(kind, reason, "Rollout", f"{name}: {note}" if name else note)

@@ -405,6 +405,22 @@ def test_what_a_deleted_object_would_have_brought_stays_out(tmp_path: Path) -> N
     assert set(world.run(3).values()) == {"a"}
 
 
+@pytest.mark.parametrize("make", [World, ObjectWorld])
+def test_a_rollout_that_is_gone_is_told_by_its_name(make: type[World], tmp_path: Path) -> None:
+    """In the log, and by the metrics, which do not call it progressing for ever."""
+    world = make(tmp_path)
+    world.change("node.name == 'a'")
+    world.run(2)
+    phases = world.instance.metrics.policies.rollout_phase.values
+    assert phases["careful", "Progressing"]
+    world.write_rollout(None)
+    world.change("node.name == 'b'")
+    assert {phase for (_, phase), holds in phases.items() if holds} == {str(world.rolled.phase)}
+    assert {name for name, _ in phases} == {"careful"}
+    told = {"The change was taken back", "Another candidate begins", "Aborted the rollout"}
+    assert {line["rollout"] for line in world.lines if line["msg"] in told} <= {"careful"}
+
+
 @pytest.mark.parametrize("seen", [False, True])
 def test_without_a_storage_the_status_of_policies_keeps_the_stable_set(
     tmp_path: Path, seen: bool
