@@ -15,8 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args, get_type_hints
 
-from prometheus_client.metrics_core import Metric
-
 from policy_sched.cli.app import VERBS
 from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework import POINTS, SchedulerHooks
@@ -289,12 +287,14 @@ def _metrics() -> Iterator[str]:
         PolicyMetrics,
         UpstreamMetrics,
     )
+    from policy_sched.instance.shadow import ShadowMetrics  # noqa: PLC0415  see above
 
-    measured = [*EventLoopLatency().collect(), *GcPauses().collect()]
+    own = (PolicyMetrics(), EventLoopLatency(), GcPauses())
     yield "## Metrics"
     for title, families in (
         ("kube-scheduler's, with its names, labels and buckets", _named(UpstreamMetrics())),
-        ("policy_sched's own", [*_named(PolicyMetrics()), *map(_collected, measured)]),
+        ("policy_sched's own", [named for one in own for named in _named(one)]),
+        ("those of `run --shadow`", _named(ShadowMetrics())),
         ("health checks, on `/metrics/slis`", _named(HealthMetrics())),
     ):
         yield from ("", f"### Metrics: {title}", "")
@@ -306,11 +306,6 @@ def _named(families: Families) -> list[tuple[str, ...]]:
         (_code(metric.name), metric.kind, " ".join(map(_code, metric.labels)), metric.help)
         for metric in families.all
     ]
-
-
-def _collected(metric: Metric) -> tuple[str, ...]:
-    labels = sorted({label for sample in metric.samples for label in sample.labels} - {"le"})
-    return _code(metric.name), metric.type, " ".join(map(_code, labels)), metric.documentation
 
 
 def _columns() -> Iterator[str]:

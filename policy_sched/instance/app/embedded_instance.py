@@ -238,7 +238,8 @@ class EmbeddedInstance(Instance):
         self._data = sources.data
         client.beside = self._worker.run_beside
         self.cluster.store.tell = self._worker.call_in_loop
-        self.metrics.registry.register(ClusterMetrics(self.cluster.store))
+        counted = ClusterMetrics(self.cluster.store)
+        self.metrics.add(counted, counted.look)
         if lost := self.cluster.store.storage.lost:
             self.log.write(ERROR, "Changes of the cluster are lost", error=lost)
         self.ready_checks = (

@@ -14,13 +14,9 @@ from __future__ import annotations
 import ctypes
 import gc
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
-
-from prometheus_client.core import HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
 
 from policy_sched.instance import observability
 
@@ -33,40 +29,30 @@ BURST: Final = 1000
 """Pods and changes within `QUIET` that are a burst; it is over when there are fewer."""
 QUIET: Final = 20_000_000_000
 """Nanoseconds; connections that are not used are closed before."""
-NAME: Final = "policy_sched_gc_pause_seconds"
-BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Upper ends of the histogram's buckets, in seconds."""
 
 
-class GcPauses:
-    """Duration of collections, by generation. A collector of prometheus_client.
+class GcPauses(observability.Families, table="gc"):
+    """Duration of collections, by generation.
 
     ``timer`` returns seconds. A collection may begin anywhere, so this takes no lock.
     """
 
+    gc_pause_seconds: observability.Histogram
+
     def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
+        super().__init__()
         self._timer = timer
         self._began = 0.0
-        self._counts = [[0] * (len(BUCKETS) + 1) for _ in THRESHOLDS]
-        self._sums = [0.0 for _ in THRESHOLDS]
+        for generation in range(len(THRESHOLDS)):
+            self.gc_pause_seconds.series[(str(generation),)]
 
     def __call__(self, phase: str, info: Mapping[str, int]) -> None:
         """Record a collection: Python calls this before ("start") and after it."""
         if phase == "start":
             self._began = self._timer()
-            return
-        generation, seconds = info["generation"], self._timer() - self._began
-        self._counts[generation][bisect_left(BUCKETS, seconds)] += 1
-        self._sums[generation] += seconds
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metric."""
-        text = "How long the process stood still for Python's cycle collector."
-        histogram = HistogramMetricFamily(NAME, text, labels=["generation"])
-        for generation, counts in enumerate(self._counts):
-            buckets = observability.cumulative(BUCKETS, counts)
-            histogram.add_metric([str(generation)], buckets, self._sums[generation])
-        yield histogram
+        else:
+            generation = (str(info["generation"]),)
+            self.gc_pause_seconds.observe(generation, self._timer() - self._began)
 
 
 @contextmanager

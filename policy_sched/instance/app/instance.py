@@ -206,9 +206,9 @@ class Instance(ABC):
         self.log = log
         self.metrics = observability.Metrics()
         self.turns = observability.EventLoopLatency()
-        self.metrics.registry.register(self.turns)
+        self.metrics.add(self.turns, self.turns.look)
         self.gc_pauses = GcPauses()
-        self.metrics.registry.register(self.gc_pauses)
+        self.metrics.add(self.gc_pauses)
         self.manifests = manifests
         self.manifest_problems: tuple[Diagnostic, ...] = ()
         self.scheduler, assembly = assemble_with_assembly(

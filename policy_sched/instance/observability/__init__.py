@@ -34,8 +34,9 @@ from policy_sched.instance.observability.log import (
 )
 from policy_sched.instance.observability.metric_families import (
     Families as Families,
+    Histogram as Histogram,
     Labels as Labels,
-    cumulative as cumulative,
+    NumberFamily as NumberFamily,
 )
 from policy_sched.instance.observability.registry import (
     UPSTREAM as UPSTREAM,

@@ -11,33 +11,28 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-
-from policy_sched.instance.observability.metric_families import cumulative
-
-NAME: Final = "policy_sched_event_loop_blocked_seconds"
-LONGEST: Final = "policy_sched_event_loop_longest_block_seconds"
-LONGEST_BUSY: Final = "policy_sched_event_loop_longest_block_cpu_seconds"
-BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""Upper ends of the histogram's buckets, in seconds."""
+from policy_sched.instance.observability.metric_families import Families, Histogram, NumberFamily
 
 
-class EventLoopLatency:
-    """Durations of the turns of one loop. A collector of prometheus_client."""
+class EventLoopLatency(Families, table="event_loop"):
+    """Durations of the turns of one loop."""
+
+    event_loop_blocked_seconds: Histogram
+    event_loop_longest_block_seconds: NumberFamily
+    event_loop_longest_block_cpu_seconds: NumberFamily
 
     def __init__(self) -> None:
+        super().__init__()
         self.begin()
 
     def begin(self) -> None:
         """Measure from now on; earlier turns, as the first listing, do not count."""
-        self._counts = [0] * (len(BUCKETS) + 1)
-        self._sum = 0.0
+        self.event_loop_blocked_seconds.series.clear()
+        self.event_loop_blocked_seconds.series[()]
         self.longest = 0.0
         self.longest_busy = 0.0
         self._longest_lately = 0.0
@@ -50,8 +45,7 @@ class EventLoopLatency:
         if self._skip:
             self._skip = False  # the turn of `begin` itself
             return
-        self._counts[bisect_left(BUCKETS, seconds)] += 1
-        self._sum += seconds
+        self.event_loop_blocked_seconds.observe((), seconds)
         if seconds > self._longest_lately:
             self._longest_lately = seconds
             self.longest = max(self.longest, seconds)
@@ -65,16 +59,10 @@ class EventLoopLatency:
         self._longest_lately = self.busiest = 0.0
         return latest
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
-        text = "How long single turns of the event loop took since the cluster was first read."
-        histogram = HistogramMetricFamily(NAME, text)
-        histogram.add_metric((), cumulative(BUCKETS, self._counts), self._sum)
-        yield histogram
-        text = "The longest turn of the event loop since the cluster was first read."
-        yield GaugeMetricFamily(LONGEST, text, self.longest)
-        text = "The most processor time that a turn of the event loop has used since then."
-        yield GaugeMetricFamily(LONGEST_BUSY, text, self.longest_busy)
+    def look(self) -> None:
+        """Set the gauges."""
+        self.event_loop_longest_block_seconds.values[()] = self.longest
+        self.event_loop_longest_block_cpu_seconds.values[()] = self.longest_busy
 
 
 IN_A_ROW: Final = 12

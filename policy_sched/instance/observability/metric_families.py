@@ -7,6 +7,7 @@ become buckets at a scrape, or when they have grown.
 from __future__ import annotations
 
 import tomllib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -160,6 +161,12 @@ class Histogram(MetricFamily):
         """Return a function that records a value of one series in some 40 ns."""
         return self.series[values].waiting.append
 
+    def observe(self, values: Labels, observed: float) -> None:
+        """Count a value at once: one of few, or of which none may wait for a scrape."""
+        series = self.series[values]
+        series.counts[bisect_left(self.ends, observed)] += 1
+        series.sum += observed
+
     def take(self, values: Labels, observed: Iterable[float]) -> None:
         """Record values of one series."""
         self.series[values].waiting.extend(observed)
@@ -195,7 +202,7 @@ class Histogram(MetricFamily):
             yield Sample(f"{self.name}_count", named, sum(series.counts))
 
 
-class Families:
+class Families(Collector):
     """A table of metrics.toml: the families in their order, and each as an attribute.
 
     The attribute has the metric's name without ``scheduler_`` or ``policy_sched_``.
@@ -213,6 +220,11 @@ class Families:
             self.all.append(family)
             attribute = family.name.removeprefix("scheduler_").removeprefix("policy_sched_")
             setattr(self, attribute, family)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families."""
+        for family in self.all:
+            yield from family.collect()
 
     def text(self) -> str:
         """Return all families in Prometheus' text format."""

@@ -85,12 +85,19 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self.upstream = UpstreamMetrics()
         self.policies = PolicyMetrics()
+        self.families: list[Families] = [self.upstream, self.policies]
         self.attempts = AttemptMetrics(self.upstream, timer)
         self.refresh: list[Callable[[], None]] = []
         self.queues: list[WorkQueueMetrics] = []
         """The work queues with metrics."""
         self._unfolded = 0
         self.upstream.kubernetes_build_info.values[_build()] = 1
+
+    def add(self, families: Families, look: Callable[[], None] | None = None) -> None:
+        """Have further families; ``look`` sets their gauges before a scrape."""
+        self.families.append(families)
+        if look is not None:
+            self.refresh.append(look)
 
     def watch(self, scheduler: Scheduler) -> None:
         """Measure a scheduler from now on; its runners are from `AttemptMetrics.runner`."""
@@ -146,8 +153,9 @@ class Metrics:
             look()
         self.upstream.look_at_queues(self.queues)
         self._fold()
-        for family in (*self.upstream.all, *self.policies.all):
-            yield from family.pieces()
+        for families in self.families:
+            for family in families.all:
+                yield from family.pieces()
         yield generate_latest(self.registry).decode()
 
     def _fold(self) -> None:

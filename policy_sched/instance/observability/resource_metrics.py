@@ -7,13 +7,12 @@ pieces; the event loop runs other tasks between two.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
+from prometheus_client.core import GaugeMetricFamily
 
-from policy_sched.instance.observability.metric_families import pieces
+from policy_sched.instance.observability.metric_families import Families, NumberFamily, pieces
 from policy_sched.model import Pod, PodInfo
 
 if TYPE_CHECKING:
@@ -89,22 +88,18 @@ def _over(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and pod.status.phase in _ENDED
 
 
-SYNC_ERRORS: Final = "policy_sched_controller_sync_errors"
-SET_ASIDE: Final = "policy_sched_objects_set_aside"
-
-
-class ClusterMetrics:
+class ClusterMetrics(Families, table="cluster"):
     """The metrics of an embedded cluster: failures of controllers, and unreadable objects."""
 
+    controller_sync_errors_total: NumberFamily
+    objects_set_aside: NumberFamily
+
     def __init__(self, store: ObjectStore) -> None:
+        super().__init__()
         self._store = store
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
-        text = "Failures of the embedded cluster's controllers, each of which is tried again."
-        errors = CounterMetricFamily(SYNC_ERRORS, text, labels=("controller",))
+    def look(self) -> None:
+        """Take what the store has counted."""
         for controller, count in sorted(self._store.sync_errors.items()):
-            errors.add_metric((controller,), float(count))
-        yield errors
-        text = "Stored objects that cannot be read and are left out of the cluster."
-        yield GaugeMetricFamily(SET_ASIDE, text, float(len(self._store.set_aside)))
+            self.controller_sync_errors_total.values[(controller,)] = count
+        self.objects_set_aside.values[()] = len(self._store.set_aside)

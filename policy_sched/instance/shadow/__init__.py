@@ -27,6 +27,7 @@ from policy_sched.instance.shadow.log import (
     NodeSeen as NodeSeen,
     PodGone as PodGone,
     PodPlaced as PodPlaced,
+    ShadowMetrics as ShadowMetrics,
     ShadowRecord as ShadowRecord,
     Start as Start,
 )

@@ -84,9 +84,8 @@ class ShadowInstance(ClusterInstance):
         self._file = None
         if options.log:
             self._file = RotatedLog(options.log, self._start, self._log_trouble)
-        self.shadow_metrics = ShadowMetrics(
-            self.metrics.registry, self.shadow.__len__, lambda: self._file.lost if self._file else 0
-        )
+        self.shadow_metrics = ShadowMetrics()
+        self.metrics.add(self.shadow_metrics, self._look_at_shadow)
         self.shadow_metrics.profile(self.shadow.profile[0])
 
     @property
@@ -188,7 +187,8 @@ class ShadowInstance(ClusterInstance):
 
     def _pod_seen(self, pod: PodInfo) -> None:
         if pod.node_name and self._ready and self.shadow.waiting(pod.uid):
-            self.shadow_metrics.bound(seen=self.shadow.watching)
+            missed = self.shadow_metrics.shadow_missed_pods_total
+            missed.values[()] += not self.shadow.watching
         compared = self.shadow.pod_seen(pod)
         if not pod.node_name:
             return
@@ -203,6 +203,12 @@ class ShadowInstance(ClusterInstance):
             self._note(PodGone(pod.uid, bound.node_name, bound.requests))
         self.shadow.pod_gone(pod.uid)
         pod_gone(self.scheduler, pod)
+
+    def _look_at_shadow(self) -> None:
+        """Set the gauges."""
+        lost = 0 if self._file is None else self._file.lost
+        self.shadow_metrics.shadow_pending_pods.values[()] = len(self.shadow)
+        self.shadow_metrics.shadow_log_lost_lines.values[()] = lost
 
     def _compared(self, comparison: Comparison) -> None:
         self.compared += 1

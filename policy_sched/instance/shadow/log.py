@@ -6,13 +6,13 @@ a CPU, bytes, pieces). A file can be read from any ``start`` on: it has the usag
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import field
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from policy_sched.instance import observability
 
 Amounts: TypeAlias = dict[str, int]
 
@@ -127,68 +127,28 @@ class PodGone(msgspec.Struct, rename="camel", frozen=True, tag_field="record", t
 ShadowRecord: TypeAlias = Start | Comparison | NodeSeen | PodPlaced | PodGone
 
 
-BUCKETS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""Points; a plugin of weight 1 gives 100 at most."""
+class ShadowMetrics(observability.Families, table="shadow"):
+    """What the shadow counts."""
 
-
-class ShadowMetrics:
-    """Registers the shadow's metrics; ``waiting`` and ``lost`` are called at a scrape."""
-
-    def __init__(
-        self, registry: CollectorRegistry, waiting: Callable[[], int], lost: Callable[[], int]
-    ) -> None:
-        self._decisions = Counter(
-            "policy_sched_shadow_decisions",
-            "Decisions of another scheduler, by how ours compare and by our profile.",
-            ("result", "profile"),
-            registry=registry,
-        )
-        self._rejections = Counter(
-            "policy_sched_shadow_rejections",
-            "Nodes that another scheduler chose and that a filter of ours rejects.",
-            ("plugin", "profile"),
-            registry=registry,
-        )
-        self._points = Histogram(
-            "policy_sched_shadow_score_difference_points",
-            "By how much our policies prefer our node to that of another scheduler.",
-            ("profile",),
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._missed = Counter(
-            "policy_sched_shadow_missed_pods",
-            "Pods that were bound while a watch was broken, and are not compared.",
-            registry=registry,
-        )
-        pods = Gauge(
-            "policy_sched_shadow_pending_pods",
-            "Pods of the other scheduler that have no node.",
-            registry=registry,
-        )
-        pods.set_function(waiting)
-        lines = Gauge(
-            "policy_sched_shadow_log_lost_lines",
-            "Lines of the shadow's log that could not be written.",
-            registry=registry,
-        )
-        lines.set_function(lost)
+    shadow_decisions_total: observability.NumberFamily
+    shadow_rejections_total: observability.NumberFamily
+    shadow_score_difference_points: observability.Histogram
+    shadow_missed_pods_total: observability.NumberFamily
+    shadow_pending_pods: observability.NumberFamily
+    shadow_log_lost_lines: observability.NumberFamily
 
     def profile(self, name: str) -> None:
-        """Create the series of a profile, with 0 for all results."""
+        """Begin the series of a profile, with 0 for all results."""
         for result in Agreement:
-            self._decisions.labels(result.value, name)
-
-    def bound(self, *, seen: bool) -> None:
-        """Count a bound pod; ``seen``: its binding arrived in time for a comparison."""
-        if not seen:
-            self._missed.inc()
+            self.shadow_decisions_total.values[result.value, name] += 0
 
     def compared(self, comparison: Comparison) -> None:
         """Record a comparison."""
-        self._decisions.labels(comparison.result.value, comparison.profile).inc()
-        if comparison.theirs.rejected_by:
-            self._rejections.labels(comparison.theirs.rejected_by, comparison.profile).inc()
-        if comparison.ours.score is not None and comparison.theirs.score is not None:
-            points = comparison.ours.score - comparison.theirs.score
-            self._points.labels(comparison.profile).observe(max(0, points))
+        profile, ours, theirs = comparison.profile, comparison.ours, comparison.theirs
+        self.shadow_decisions_total.values[comparison.result.value, profile] += 1
+        if theirs.rejected_by:
+            self.shadow_rejections_total.values[theirs.rejected_by, profile] += 1
+        if ours.score is not None and theirs.score is not None:
+            points = self.shadow_score_difference_points
+            points.take((profile,), [max(0, ours.score - theirs.score)])
+            points.fold()

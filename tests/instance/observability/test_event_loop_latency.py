@@ -13,6 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from policy_sched.instance.observability import event_loop_latency
 
+NAME = "policy_sched_event_loop_blocked_seconds"
+LONGEST = "policy_sched_event_loop_longest_block_seconds"
+
 
 def _held(seconds: float) -> None:
     """Hold the loop, as a long operation does."""
@@ -23,6 +26,7 @@ def _held(seconds: float) -> None:
 
 def _value(turns: event_loop_latency.EventLoopLatency, name: str, **labels: str) -> float:
     registry = CollectorRegistry()
+    turns.look()
     registry.register(turns)
     found = registry.get_sample_value(name, labels)
     assert found is not None
@@ -51,13 +55,11 @@ def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
     _run(turns, lambda: None, lambda: _held(0.06), lambda: None)
     assert turns.longest >= 0.06
     assert 0 < turns.longest_busy <= turns.longest * 1.01
-    assert _value(turns, event_loop_latency.LONGEST) == turns.longest
-    within, all_ = (
-        _value(turns, f"{event_loop_latency.NAME}_bucket", le=end) for end in ("0.05", "+Inf")
-    )
+    assert _value(turns, LONGEST) == turns.longest
+    within, all_ = (_value(turns, f"{NAME}_bucket", le=end) for end in ("0.05", "+Inf"))
     assert all_ >= within + 1
-    assert _value(turns, f"{event_loop_latency.NAME}_count") == all_
-    assert _value(turns, f"{event_loop_latency.NAME}_sum") >= turns.longest
+    assert _value(turns, f"{NAME}_count") == all_
+    assert _value(turns, f"{NAME}_sum") >= turns.longest
 
 
 def test_turns_are_counted_by_how_long_they_took() -> None:
@@ -67,10 +69,10 @@ def test_turns_are_counted_by_how_long_they_took() -> None:
     for seconds in (9.0, 0.05, 0.0500001, 0.25, 7.0):  # the first is the turn of `begin`
         turns.record(seconds, seconds / 2)
     for end, count in (("0.05", 1), ("0.1", 2), ("0.25", 3), ("+Inf", 4)):
-        assert _value(turns, f"{event_loop_latency.NAME}_bucket", le=end) == count
-    assert _value(turns, f"{event_loop_latency.NAME}_count") == 4
-    assert _value(turns, f"{event_loop_latency.NAME}_sum") == 7.3500001
-    assert (_value(turns, event_loop_latency.LONGEST), turns.longest_busy) == (7.0, 3.5)
+        assert _value(turns, f"{NAME}_bucket", le=end) == count
+    assert _value(turns, f"{NAME}_count") == 4
+    assert _value(turns, f"{NAME}_sum") == 7.3500001
+    assert (_value(turns, LONGEST), turns.longest_busy) == (7.0, 3.5)
     assert turns.recent() == (7.0, 3.5)
     assert turns.recent() == (0.0, 0.0)
 
@@ -95,7 +97,7 @@ def test_counting_begins_anew_after_the_first_reading() -> None:
 
     _run(turns, lambda: _held(0.06), read, lambda: None)
     assert turns.longest_busy < 0.05
-    assert _value(turns, f"{event_loop_latency.NAME}_bucket", le="+Inf") >= 1
+    assert _value(turns, f"{NAME}_bucket", le="+Inf") >= 1
 
 
 def test_the_longest_turn_since_the_last_reading_is_reported() -> None:
@@ -130,7 +132,7 @@ def test_what_comes_soon_after_a_turn_shares_the_next_one() -> None:
         read = [loop.create_future() for _ in pairs]
 
         def readable(number: int) -> None:
-            seen.append(sum(turns._counts))
+            seen.append(turns.event_loop_blocked_seconds.count())
             loop.remove_reader(pairs[number][1])
             read[number].set_result(None)
 
@@ -159,7 +161,7 @@ def test_callbacks_that_follow_each_other_are_one_turn() -> None:
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(steps())
-    assert sum(turns._counts) < 10
+    assert turns.event_loop_blocked_seconds.count() < 10
 
 
 def test_where_turns_are_few_none_waits() -> None:
