@@ -391,12 +391,17 @@ class _Comparison:
         # Where nodes are sampled, other ones were not looked at.
         rows = decision.evaluation.filtering.feasible_rows()
         best = rows[total[rows] == total[rows].max()]
-        own, most = total[decision.row], total[best[0]]
+        own, most, first = total[decision.row], total[best[0]], best.item(0)
         if own < 0:
             why = evaluation.filtering.status_of(decision.row).message()
-            return Verdict("moved", self._names[best[0]] if most >= 0 else "", why)
+            return Verdict("moved", self._names[first] if most >= 0 else "", why)
         if decision.row not in best:
-            return Verdict("moved", self._names[best[0]], f"scores {most}, {decision.node} {own}")
+            better, by = (
+                self._names[first],
+                observability.difference(evaluation, first, decision.row),
+            )
+            why = observability.points_text(better, most, decision.node, own, by)
+            return Verdict("moved", better, why)
         return Verdict("same" if best.size == 1 else "tie")
 
     def _reasons(self, evaluation: Evaluation) -> str:

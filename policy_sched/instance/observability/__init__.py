@@ -31,6 +31,8 @@ from policy_sched.instance.observability.log import (
     VerboseLogging as VerboseLogging,
     Verbosity as Verbosity,
     Write as Write,
+    difference as difference,
+    points_text as points_text,
 )
 from policy_sched.instance.observability.metric_families import (
     Families as Families,

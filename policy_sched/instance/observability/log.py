@@ -24,7 +24,7 @@ import numpy as np
 from policy_sched.client.kube.time import SECOND
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic, Severity, as_data, bounded
-from policy_sched.framework.evaluate import FEASIBLE
+from policy_sched.framework.evaluate import FEASIBLE, Evaluation
 from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.scheduler import (
     Attempt,
@@ -238,6 +238,21 @@ def _why(facts: Record) -> str:
     best = sorted(facts["scores"].items(), key=lambda share: -share[1])[:_PLUGINS_NAMED]
     named = ", ".join(f"{plugin} {share}" for plugin, share in best if share)
     return f"{fit}; score {facts['score']}" + (f": {named}" if named else "")
+
+
+def difference(evaluation: Evaluation, row: int, other: int) -> dict[str, int]:
+    """Return each plugin's points of one row minus those of another, where they differ."""
+    if evaluation.scoring is None:
+        return {}
+    shares = evaluation.scoring.weighted(np.array((row, other), np.intp))
+    return {plugin: a - b for plugin, (a, b) in shares.items() if a != b}
+
+
+def points_text(better: str, most: int, node: str, points: int, by: Mapping[str, int]) -> str:
+    """Return in words why one node is better than another; ``by``: the difference by plugin."""
+    named = sorted(by.items(), key=lambda item: (-abs(item[1]), item[0]))
+    shown = ", ".join(f"{plugin} {share:+}" for plugin, share in named)
+    return f"{better} has {most} points, {node} {points}: {shown}"
 
 
 AGAIN: Final = 60 * SECOND

@@ -19,6 +19,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Elsewhere, Handle, NodeEviction, Status
 from policy_sched.framework.evaluate import Evaluation
+from policy_sched.instance.observability import difference
 from policy_sched.instance.shadow.log import LoggedDecision
 from policy_sched.model import PodInfo, QueuedPod
 
@@ -67,12 +68,10 @@ class ShadowDecision:
 
     def difference(self, mine: str, other: str, table: NodeTable) -> dict[str, int]:
         """Return each plugin's score of one node minus that of another; both are feasible."""
-        rows = [table.row_of.get(mine), table.row_of.get(other)]
-        scoring = None if self.evaluation is None else self.evaluation.scoring
-        if scoring is None or None in rows:
+        row, there = table.row_of.get(mine), table.row_of.get(other)
+        if self.evaluation is None or row is None or there is None:
             return {}
-        shares = scoring.weighted(np.array(rows, np.intp))
-        return {plugin: a - b for plugin, (a, b) in shares.items() if a != b}
+        return difference(self.evaluation, row, there)
 
 
 @dataclass(frozen=True, slots=True)

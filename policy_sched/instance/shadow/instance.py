@@ -20,7 +20,7 @@ from policy_sched.client.kube.rest import Api
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app import ClusterInstance, in_event_loop
-from policy_sched.instance.observability import ERROR, INFO, Decided, RotatedLog, Write
+from policy_sched.instance.observability import ERROR, INFO, Decided, RotatedLog, Write, points_text
 from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
 from policy_sched.instance.shadow.log import (
     Agreement,
@@ -291,6 +291,4 @@ def why(comparison: Comparison) -> str:
         return f"{', '.join(ours.victims)} on {ours.node} are rather evicted"
     if theirs.score is None or ours.score is None:
         return ours.message or f"{theirs.node} was not among the evaluated nodes"
-    points = sorted(comparison.difference.items(), key=lambda item: (-abs(item[1]), item[0]))
-    named = ", ".join(f"{plugin} {share:+}" for plugin, share in points)
-    return f"{ours.node} has {ours.score} points, {theirs.node} {theirs.score}: {named}"
+    return points_text(ours.node, ours.score, theirs.node, theirs.score, comparison.difference)

@@ -146,6 +146,8 @@ def test_a_score_that_prefers_another_node_names_it(tmp_path: Path) -> None:
     nodes = audited.decide(*["100m"] * 6)
     moved = [line for line in audited.lines if line["result"] == "moved"]
     assert {line["better"] for line in moved} == {"b"}
+    assert all(f", {line['node']} " in line["why"] for line in moved)
+    assert all(line["why"].startswith("b has ") and "LikesB +100" in line["why"] for line in moved)
     assert len(moved) == sum(node != "b" for node in nodes) > 0
 
 
