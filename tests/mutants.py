@@ -531,7 +531,17 @@ MUTANTS: Final = (
         "elif self._version < journal.static_version:",
         "elif self._version < 0:",
     ),
-    Mutant("language/runtime/incremental.py", "changed |= self._dynamic.put(row)", "pass"),
+    Mutant(
+        "language/runtime/incremental.py",
+        "if self._moves and not self._dynamic.put(row):",
+        "if False:",
+    ),
+    Mutant(
+        "language/runtime/incremental.py",
+        "if same is not None and value != same:",
+        "if False:",
+        ("tests/language/runtime/test_incremental.py",),
+    ),
     Mutant(
         "language/runtime/incremental.py",
         "elif count.version != self._nodes.journal.version:",

@@ -96,15 +96,17 @@ class Entry(msgspec.Struct, eq=False):
         views = self.views
         for rejection in rejections:
             if rejection is not None:
-                position, code = rejection
-                if code == framework.NO_CODE or views[position].codes is None:
+                place, code = rejection
+                if code == framework.NO_CODE or views[place].codes is None:
                     return False
-        for position in self.filters.node_scoped:
-            view = views[position]
+        for place in self.filters.node_scoped:
+            view = views[place]
             if view.codes is not None:
                 for row, rejection in zip(rows, rejections, strict=True):
-                    first = rejection is not None and rejection[0] == position
-                    view.put(row, rejection[1] if first and rejection is not None else 0)
+                    rejects = rejection is not None and rejection[0] == place
+                    code = rejection[1] if rejects and rejection is not None else 0
+                    if view.codes.item(row) != code:
+                        view.own(len(self.fixed))[row] = code
         return True
 
     def reject(self, position: int, last: int) -> None:

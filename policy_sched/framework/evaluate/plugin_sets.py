@@ -83,11 +83,11 @@ class PluginSets:
         filtering = {hook.plugin for hook in pipeline.at("pre_filter")}
         whole = pipeline.signature()
         keys = () if whole is None else whole.keys
-        self._keys = len(keys)
         self._keyed = [
-            (plugin, [keys.index(key) - len(keys) for key in signature.keys])
+            (plugin, keys.index(key) - len(keys))
             for plugin, signature in pipeline.signatures.items()
-            if plugin in filtering and signature.keys and not signature.fields and keys
+            if plugin in filtering and not signature.fields and keys
+            for key in signature.keys
         ]
         self._all_keyed = frozenset([plugin for plugin, _ in self._keyed])
         # Methods of its own would be a cycle, left behind by every reload.
@@ -102,14 +102,8 @@ class PluginSets:
 
     def active_with(self, key: Key) -> ActivePlugins:
         """Return the plugins that have anything to do with pods of a signature."""
-        if key[-self._keys :].count(None) == self._keys > 0:
-            return self.active(self._all_keyed)  # most pods, without a look at each plugin
-        inactive = set(self._all_keyed)
-        for plugin, places in self._keyed:
-            for position in places:
-                if key[position] is not None:
-                    inactive.discard(plugin)
-        return self.active(frozenset(inactive))
+        concerned = {plugin for plugin, place in self._keyed if key[place] is not None}
+        return self.active(self._all_keyed - concerned)
 
 
 def _active(runner: Runner, inactive: frozenset[str]) -> ActivePlugins:

@@ -56,22 +56,16 @@ class FilterView(msgspec.Struct, eq=False):
             # A plugin may write again to an array that is not read-only.
             self.codes = fresh.copy() if fresh is not None and fresh.flags.writeable else fresh
         elif self.codes is not None or (fresh is not None and fresh.any()):
-            codes = self._own(n)
+            codes = self.own(n)
             codes[rows] = 0 if fresh is None else fresh
-
-    def put(self, row: int, code: int) -> None:
-        """Write the code of one row; the filter has rejected one before."""
-        codes = self.codes
-        assert codes is not None, "the filter has rejected a row before"
-        if codes.item(row) != code:
-            self._own(len(codes))[row] = code
 
     def copy(self) -> FilterView:
         """Return a copy that changes independently."""
         codes = None if self.codes is None else self.codes.copy()
         return FilterView(self.hook, self.durability, codes, self.describe)
 
-    def _own(self, n: int) -> framework.Codes:
+    def own(self, n: int) -> framework.Codes:
+        """Return the codes as an array of its own, which can be changed."""
         if self.codes is None:
             self.codes = np.zeros(n, np.int16)
         elif not self.codes.flags.writeable:

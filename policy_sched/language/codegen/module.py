@@ -30,7 +30,6 @@ from policy_sched.language.ir import Builder, CountPass, Op, PodInvariants, row_
 from policy_sched.language.runtime import (
     Activation,
     ColumnGroup,
-    MaterializedColumn,
     MaterializedColumns,
     Runtime,
     context,
@@ -179,8 +178,9 @@ def materialized(
     static_row, static_rows, dynamic_row, dynamic_rows = functions
     return MaterializedColumns(
         table,
-        ColumnGroup([MaterializedColumn(*column) for column in static], static_row, static_rows),
-        ColumnGroup([MaterializedColumn(*column) for column in dynamic], dynamic_row, dynamic_rows),
+        ColumnGroup(static, static_row, static_rows),
+        ColumnGroup(dynamic, dynamic_row, dynamic_rows),
+        moves=bool(dynamic),
     )
 
 

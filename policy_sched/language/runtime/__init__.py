@@ -22,7 +22,6 @@ from policy_sched.language.runtime.context import NO_DOMAIN as NO_DOMAIN, Runtim
 from policy_sched.language.runtime.incremental import (
     ColumnGroup as ColumnGroup,
     Condition as Condition,
-    MaterializedColumn as MaterializedColumn,
     MaterializedColumns as MaterializedColumns,
 )
 from policy_sched.language.runtime.scalar import (

@@ -3,9 +3,8 @@
 Materialized columns. A program's pod-invariant operations form two groups: those that read static
 columns only, and those that change with pods. Before a full pass the journal names the rows that
 changed, and the functions of one row compute them. At the start, when nodes are added or deleted,
-and when many rows changed, the functions of all rows compute all; both give equal values. A mask
-that holds for every live row, or for none, is returned as True or False; the absence of errors is
-returned as 0.
+and when many rows changed, the functions of all rows compute all; both give equal values. Where all
+live rows have a flag, or none has it, one value stands for the column, until a row gets another.
 
 Counts of pods. What a pod counts is a rule's function of it and of some values of the scheduled
 pod: whether a condition holds, or an int to be summed. There is one count per function and values.
@@ -38,115 +37,80 @@ Memory: TypeAlias = "Values | memoryview[Any]"
 _DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
 
 
-class MaterializedColumn:
-    """One column. ``limit``: doubles of greater magnitude are no longer exact.
-
-    ``flags``: the values are bools or errors, which may be the same for all live rows.
-    """
-
-    __slots__ = ("_live", "_set", "flags", "limit", "rep", "shown", "values", "within")
-
-    def __init__(self, rep: str, limit: float | None) -> None:
-        self.rep = rep
-        self.flags = rep in "be"
-        self.limit = limit
-        self.within = True
-        self.shown: Any = None
-        """What readers get: a read-only array, or one value for all live rows."""
-        self.values: Values = np.empty(0)
-        self._live = 0
-        self._set = 0
-
-    def fill(self, values: Any, live: npt.NDArray[np.bool_]) -> None:
-        """Set the values of all rows; ``live`` is true for those that count."""
-        wide = isinstance(values, np.ndarray) and values.dtype.kind == "O"
-        whole: Values = np.empty(len(live), np.object_ if wide else _DTYPES[self.rep])
-        whole[:] = values
-        self.values = whole
-        if self.limit is not None:
-            sizes = np.abs(whole)
-            sizes = sizes[np.isfinite(sizes)]
-            self.within = not sizes.size or bool(sizes.max() < self.limit)
-        if self.flags:
-            self._live = int(np.count_nonzero(live))
-            self._set = int(np.count_nonzero(whole[live]))
-        self._show()
-
-    def memory(self) -> Memory:
-        """Return the values, to be changed one by one: quickest in a view of the memory."""
-        return self.values if self.values.dtype.hasobject else self.values.data
-
-    def put(self, row: int, value: Any) -> bool:
-        """Change a live row's flag; return whether readers get something else than before."""
-        change = bool(value) - bool(self.values[row])
-        self.values[row] = value
-        if not change:
-            return False
-        shown = self.shown
-        self._set += change
-        self._show()
-        return self.shown is not shown
-
-    def _show(self) -> None:
-        if self.rep == "b" and self._set == self._live:
-            self.shown = True
-        elif self.rep in "be" and not self._set:
-            self.shown = False if self.rep == "b" else 0
-        elif not isinstance(self.shown, np.ndarray) or self.shown.base is not self.values:
-            self.shown = self.values.view()
-            self.shown.flags.writeable = False
-
-
 class ColumnGroup:
-    """Materialized columns that change together, and the functions that compute them."""
+    """Materialized columns that change together, and the functions that compute them.
+
+    ``columns``: the type of each, and the magnitude from which on doubles are no longer exact.
+    """
 
     def __init__(
         self,
-        columns: Sequence[MaterializedColumn],
+        columns: Sequence[tuple[str, float | None]],
         one_row: Callable[[int], Sequence[Any]],
         all_rows: Callable[[slice, int], Sequence[Any]],
     ) -> None:
-        self.columns = columns
+        self._columns = columns
         self._one_row = one_row
         self._all_rows = all_rows
-        self._flags = [(place, column) for place, column in enumerate(columns) if column.flags]
-        self._numbers: list[tuple[int, Memory, float]] = []
-        """Of each other column its place, its memory, and its limit."""
+        self._memory: list[tuple[Memory, float, bool | None]] = []
+        """Of each column its values, to be changed one by one, its limit, and what is shown in
+        place of it."""
+        self.shown: list[Any] = []
+        """The columns as readers get them: read-only arrays, or one value for all live rows."""
+        self.within = True
+        """Whether all numbers are below their limits."""
 
     def fill(self, live: npt.NDArray[np.bool_]) -> None:
-        """Compute all rows."""
+        """Compute all rows; ``live`` is true for those that count."""
         n = len(live)
+        self._memory, self.shown, self.within = [], [], True
         with np.errstate(all="ignore"):
-            for column, values in zip(self.columns, self._all_rows(slice(0, n), n), strict=True):
-                column.fill(values, live)
-        self._numbers = [
-            (place, column.memory(), math.inf if column.limit is None else column.limit)
-            for place, column in enumerate(self.columns)
-            if not column.flags
-        ]
+            computed = self._all_rows(slice(0, n), n)
+        for (rep, limit), values in zip(self._columns, computed, strict=True):
+            wide = isinstance(values, np.ndarray) and values.dtype.kind == "O"
+            whole: Values = np.empty(n, np.object_ if wide else _DTYPES[rep])
+            whole[:] = values
+            if limit is not None:
+                sizes = np.abs(whole)
+                self.within &= not (np.isfinite(sizes) & (sizes >= limit)).any()
+            same = None
+            if rep in "be":
+                there = whole[live]
+                same = True if rep == "b" and there.all() else None if there.any() else False
+            shown = whole.view()
+            shown.flags.writeable = False
+            self.shown.append(shown if same is None else same if rep == "b" else 0)
+            # Numbers are changed one by one quickest in a view of the memory.
+            memory = whole if wide else whole.data
+            self._memory.append((memory, math.inf if limit is None else limit, same))
 
     def put(self, row: int) -> bool:
-        """Compute one row; return whether readers get something else than the same arrays."""
-        changed, values = False, self._one_row(row)
-        for place, column in self._flags:
-            changed |= column.put(row, values[place])
-        for place, numbers, limit in self._numbers:
-            number = numbers[row] = values[place]
-            if not -limit < number < limit and limit <= abs(number) < math.inf:
-                self.columns[place].within = False
-                changed = True
-        return changed
+        """Compute one live row; False if all rows must be computed."""
+        try:
+            for (memory, limit, same), value in zip(self._memory, self._one_row(row), strict=True):
+                memory[row] = value
+                if same is not None and value != same:
+                    return False
+                if limit <= abs(value) < math.inf:
+                    self.within = False
+        except (OverflowError, ValueError):  # of an array, of its memory
+            return False  # a sum that int64 arrays wrap and that a single row does not
+        return True
 
 
 class MaterializedColumns:
-    """The materialized columns of one program over one table; ``n``: their rows."""
+    """The materialized columns of one program over one table.
 
-    def __init__(self, table: NodeTable, static: ColumnGroup, dynamic: ColumnGroup) -> None:
+    ``moves``: whether some change with pods. ``n``: their rows.
+    """
+
+    def __init__(
+        self, table: NodeTable, static: ColumnGroup, dynamic: ColumnGroup, *, moves: bool
+    ) -> None:
         self._table = table
         self._static = static
         self._dynamic = dynamic
-        self._columns = [*static.columns, *dynamic.columns]
-        self._moves = bool(dynamic.columns)
+        self._moves = moves
         self._version = -1
         self.n = -1
         self._shown: tuple[Any, ...] | None = None
@@ -154,7 +118,8 @@ class MaterializedColumns:
     def arrays(self) -> tuple[Any, ...] | None:
         """Return the columns, static ones first, as read-only arrays.
 
-        None if they cannot be used: a column left its limit.
+        One value stands for a flag that all live rows have, or none. None if they cannot be used:
+        a column left its limit.
         """
         journal = self._table.journal
         if self._moves:
@@ -162,24 +127,20 @@ class MaterializedColumns:
                 self._renew()
         elif self._version < journal.static_version:
             self._renew()
-        return self._shown
+        return self._shown if self._static.within and self._dynamic.within else None
 
     def _renew(self) -> None:
         """Update the columns; drop them if that takes too much work."""
-        table = self._table
-        journal, n = table.journal, table.n
+        journal, n = self._table.journal, self._table.n
         changes = journal.since(self._version) if self.n == n else None
         self._version, self.n = journal.version, n
         try:
-            many = changes is None or len(changes.rows) > thresholds.FEW_ROWS
-            if changes is None or many or changes.kind & STRUCTURE:
-                self._fill(static=changes is None or changes.kind != DYNAMIC)
-                changed = True
-            else:
-                changed = self._put(changes)
-            if changed:
-                within = all(column.within for column in self._columns)
-                self._shown = tuple([one.shown for one in self._columns]) if within else None
+            if changes is None:
+                self._fill()
+            elif changes.kind & STRUCTURE or len(changes.rows) > thresholds.FEW_ROWS:
+                self._fill(static=changes.kind != DYNAMIC)
+            elif not self._put(changes):
+                self._fill()
         except LimitError:
             self.n, self._shown = -1, None
 
@@ -189,23 +150,18 @@ class MaterializedColumns:
         if static:
             self._static.fill(live)
         self._dynamic.fill(live)
+        self._shown = (*self._static.shown, *self._dynamic.shown)
 
     def _put(self, changes: Changes) -> bool:
-        """Compute what changed; return whether readers get something else than the same arrays."""
-        alive, changed = self._table.live.view, False
-        try:
-            for row, kind in zip(changes.rows, changes.kinds, strict=True):
-                if not alive[row]:
-                    continue
-                if kind != DYNAMIC and self._static.columns:
-                    changed |= self._static.put(row)
-                if self._moves:
-                    changed |= self._dynamic.put(row)
-        except (OverflowError, ValueError):  # of an array, of its memory
-            # A sum that int64 arrays wrap and that a single row does not.
-            self._fill()
-            return True
-        return changed
+        """Compute the rows that changed; False if all must be computed."""
+        alive = self._table.live.view
+        for row, kind in zip(changes.rows, changes.kinds, strict=True):
+            if alive[row]:
+                if kind != DYNAMIC and not self._static.put(row):
+                    return False
+                if self._moves and not self._dynamic.put(row):
+                    return False
+        return True
 
 
 #: Counts of one program that are kept.

@@ -326,11 +326,10 @@ def test_numbers_of_a_changed_row(rep: str, number: float, shown: float | None) 
     """An int that arrays wrap has all rows computed; a double beyond its limit ends the use."""
     cache = Cache()
     cache.add_node(make_node("n"))
-    columns = [incremental.MaterializedColumn(rep, None if rep == "i" else 100.0)]
+    columns = [(rep, None if rep == "i" else 100.0)]
     moving = incremental.ColumnGroup(columns, lambda _row: (number,), lambda _rows, _n: (7,))
-    kept = incremental.MaterializedColumns(
-        cache.nodes, incremental.ColumnGroup([], lambda _row: (), _nothing), moving
-    )
+    still = incremental.ColumnGroup([], lambda _row: (), _nothing)
+    kept = incremental.MaterializedColumns(cache.nodes, still, moving, moves=True)
     before = kept.arrays()
     assert before is not None
     assert before[0].tolist() == [7]
