@@ -33,8 +33,8 @@ from policy_sched.rollout.state import Phase, State, clipped
 
 LONGEST_GAP: Final = 60 * 10**9
 """Nanoseconds: what counts at most of the time between two calls of `advance`."""
-LEAST_SKIPPED: Final = 20
-"""Decisions that could not be compared without one that could: then the audit is given up."""
+ENOUGH: Final = 20
+"""Decisions from which on an audit that compares none of them, or hardly any, is given up."""
 
 
 class BeginStep(msgspec.Struct, frozen=True):
@@ -132,11 +132,10 @@ def advance(plan: Plan, state: State, observed: Observed, now: int) -> Outcome:
         elif verdict.holds:
             return _aborted_by(rule, state, stable, candidate, now)
     step = plan.steps[state.step]
-    if state.elapsed < step.least:
-        return state, ()
-    if step.audit and (why := _not_compared(step, candidate)):
+    over = state.elapsed >= step.least
+    if step.audit and (why := _not_compared(step, candidate, over=over)):
         return abort(state, now, "NotCompared", f"{why}: begin with a canary", _figures(candidate))
-    if candidate.asked < max(step.decisions, 1):
+    if not over or candidate.asked < max(step.decisions, 1):
         return state, ()
     if state.failing:
         return abort(state, now, "AbortRuleFailed", f"an abort rule has no value: {state.failing}")
@@ -150,13 +149,14 @@ def advance(plan: Plan, state: State, observed: Observed, now: int) -> Outcome:
     return begun, (_begin_step(plan, begun.step),)
 
 
-def _not_compared(step: Step, candidate: Measures) -> str:
-    """Return why an audit whose time is over has compared too little, or nothing."""
-    asked, skipped = candidate.asked, candidate.skipped
-    if not asked and skipped >= max(step.decisions, LEAST_SKIPPED):
+def _not_compared(step: Step, candidate: Measures, *, over: bool) -> str:
+    """Return why an audit compares too little, or nothing; ``over``: its time is."""
+    asked, long, skipped = candidate.asked, candidate.long, candidate.skipped
+    most = over and asked >= step.decisions and 2 * long > asked
+    if most or (long >= ENOUGH and 10 * long >= 9 * asked):
+        return f"the candidate takes too long for {long} of {asked} decisions"
+    if over and not asked and skipped >= max(step.decisions, ENOUGH):
         return f"none of {skipped} decisions could be compared"
-    if asked >= step.decisions and 2 * candidate.long > asked:
-        return f"the candidate takes too long for {candidate.long} of {asked} decisions"
     return ""
 
 

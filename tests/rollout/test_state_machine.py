@@ -220,7 +220,7 @@ def asked(decisions: int = 0, long: int = 0, skipped: int = 0) -> Observed:
     ("observed", "message"),
     [
         (asked(200, long=300), "the candidate takes too long for 300 of 500 decisions"),
-        (asked(0, long=500), "the candidate takes too long for 500 of 500 decisions"),
+        (asked(51, long=449), "the candidate takes too long for 449 of 500 decisions"),
         (asked(skipped=500), "none of 500 decisions could be compared"),
     ],
 )
@@ -245,7 +245,7 @@ def test_an_audit_that_says_too_little_ends_in_an_abort(observed: Observed, mess
         (asked(499, long=0, skipped=10_000), []),
         (asked(1, long=0, skipped=10_000), []),
         (asked(0, long=0, skipped=499), []),
-        (asked(0, long=499, skipped=10_000), []),
+        (asked(249, long=250, skipped=10_000), []),
         (asked(500, long=0, skipped=10_000), [TENTH]),
     ],
 )
@@ -253,6 +253,17 @@ def test_an_audit_that_compares_some_goes_on(observed: Observed, begins: list[Ef
     """Decisions that are given up count towards the step; those that none compares do not."""
     state, _ = driven(PLAN, begun(), 10)
     assert advance(PLAN, state, observed, state.seen)[1] == tuple(begins)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "long", "ends"), [(0, 19, False), (2, 18, False), (2, 20, True)]
+)
+def test_a_candidate_that_takes_long_nearly_always_is_given_up_soon(
+    decisions: int, long: int, ends: bool
+) -> None:
+    """Few decisions show it, and each costs the share of many."""
+    _, effects = advance(PLAN, begun(), asked(decisions, long=long), MINUTE)
+    assert [type(effect) for effect in effects] == [Abort] * ends
 
 
 def test_a_short_audit_waits_for_more_than_one_pod_that_no_candidate_decides() -> None:
