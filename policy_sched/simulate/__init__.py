@@ -30,7 +30,11 @@ from policy_sched.simulate.page import (
     timeline_charts as timeline_charts,
     timeline_page as timeline_page,
 )
-from policy_sched.simulate.replayed import RecordedTies as RecordedTies
+from policy_sched.simulate.replayed import (
+    RecordedTies as RecordedTies,
+    play_traffic as play_traffic,
+    replaying as replaying,
+)
 from policy_sched.simulate.report import (
     Allocation as Allocation,
     Application as Application,
@@ -47,8 +51,6 @@ from policy_sched.simulate.timeline import (
     Timeline as Timeline,
     known_span as known_span,
     play as play,
-    play_traffic as play_traffic,
-    replaying as replaying,
     require_span as require_span,
     waits as waits,
 )

@@ -17,15 +17,18 @@ of a preemption if the one that was found is no better. So the same policies dec
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
 from policy_sched import model
 from policy_sched.cluster.tables import NodeTable
+from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import (
     Attempt,
     Decision,
@@ -37,7 +40,8 @@ from policy_sched.scheduler import (
     object_gone,
     object_seen,
 )
-from policy_sched.simulate.timeline_result import PodTimeline
+from policy_sched.simulate.timeline import Timeline
+from policy_sched.simulate.timeline_result import TimelineResult
 from policy_sched.simulate.traffic import RecordedLife, Step, StepKind, Traffic, uid_of
 
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
@@ -73,65 +77,10 @@ class RecordedTies(Ties):
         return super().choose(pod, best)
 
 
-class Played(Protocol):
-    """The simulation that traffic is played on."""
-
-    @property
-    def scheduler(self) -> Scheduler:
-        """The scheduler that decides."""
-
-    @property
-    def now(self) -> int:
-        """The time, in nanoseconds since 1970."""
-
-    @property
-    def lives(self) -> Mapping[str, PodTimeline]:
-        """What became of the pods that are decided here, by UID."""
-
-    def runs(self, uid: str) -> model.PodInfo | None:
-        """Return a pod if it runs."""
-
-    def arrives(self, pod: model.Pod) -> None:
-        """A pod came that waits for a node."""
-
-    def place(self, info: model.PodInfo, since: int) -> None:
-        """Count a pod on the node that it has."""
-
-    def changes(self, info: model.PodInfo) -> None:
-        """Something of a pod changed, but not where it is."""
-
-    def settle(self, uid: str) -> None:
-        """Decide up to a pod, if it is ready, or taken from backoff as no other is."""
-
-    def terminates(self, uid: str) -> None:
-        """A pod that runs is deleted, and ends later."""
-
-    def withdraws(self, uid: str) -> None:
-        """A pod that waits was deleted."""
-
-    def ends(self, uid: str) -> None:
-        """A pod that runs ends."""
-
-    def ends_at(self, uid: str, at: int) -> None:
-        """Expect the end of a pod that runs."""
-
-    def loses(self, uid: str) -> None:
-        """The node of a pod that runs is gone."""
-
-    def joins(self, node: model.Node) -> None:
-        """A node came or changed."""
-
-    def parts(self, node: model.Node) -> None:
-        """A node was deleted."""
-
-    def change_policies(self, content_hash: str) -> None:
-        """Other policies came into force."""
-
-
 class Replayed:
     """Plays the steps of ``traffic`` on ``timeline``."""
 
-    def __init__(self, timeline: Played, traffic: Traffic) -> None:
+    def __init__(self, traffic: Traffic, timeline: Timeline) -> None:
         self._timeline = timeline
         self._lives = traffic.lives
         # By UID of a recorded pod the pod that stands for it, and the other way round.
@@ -313,8 +262,30 @@ class Replayed:
                 timeline.loses(uid)  # of the others the recording says what became of them
 
 
-def prefer_recorded(scheduler: Scheduler, lives: Mapping[str, RecordedLife]) -> None:
-    """Let a scheduler preempt where it was recorded, if that is as good."""
+def play_traffic(
+    traffic: Traffic, plans: Sequence[CompiledPlan], *, seed: int = 0, until: int | None = None
+) -> TimelineResult:
+    """Decide recorded traffic again; ``seed`` breaks ties that the recording does not.
+
+    ``until``: nanoseconds after the start at which the simulation stops. Raises PolicySchedError if
+    a decision cannot be executed.
+    """
+    started = time.perf_counter()
+    timeline = replaying(traffic, plans, seed)
+    timeline.run(until)
+    return timeline.result(time.perf_counter() - started)
+
+
+def replaying(traffic: Traffic, plans: Sequence[CompiledPlan], seed: int) -> Timeline:
+    """Return a simulation of recorded traffic.
+
+    Of equal nodes it takes the recorded one, and it preempts where it was recorded if that is as
+    good.
+    """
+    lives = traffic.lives
+    ties = RecordedTies(seed, {uid: life.node for uid, life in lives.items()})
+    timeline = Timeline(traffic, plans, seed, ties=ties, course=partial(Replayed, traffic))
+    ties.row_of = timeline.scheduler.cache.nodes.row_of
 
     def preferring(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         decision = decide(attempt, table, rng)
@@ -328,7 +299,8 @@ def prefer_recorded(scheduler: Scheduler, lives: Mapping[str, RecordedLife]) -> 
             return decision
         return replace(decision, node=life.nominated, victims=other.victims)
 
-    scheduler.decide = preferring
+    timeline.scheduler.decide = preferring
+    return timeline
 
 
 def _as(pod: model.Pod, here: model.Pod) -> model.Pod:

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from itertools import islice
 from random import Random
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from policy_sched import model
 from policy_sched.client import VirtualClient
@@ -60,7 +60,6 @@ from policy_sched.scheduler import (
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, Reloader, assemble_with_assembly
 from policy_sched.simulate import one_shot, timeline_result
-from policy_sched.simulate.replayed import RecordedTies, Replayed, prefer_recorded
 from policy_sched.simulate.report import Application
 from policy_sched.simulate.timeline_result import StepFunction
 from policy_sched.simulate.traffic import Step, Traffic
@@ -188,42 +187,39 @@ def play(
     decision cannot be executed.
     """
     started = time.perf_counter()
-    timeline = Timeline(list(objects), plans, seed, advance, retry=retry)
+    timeline = Timeline(list(objects), plans, seed, retry=retry)
+    timeline.advance = advance
     timeline.run(until)
     return timeline.result(time.perf_counter() - started)
 
 
-def play_traffic(
-    traffic: Traffic, plans: Sequence[CompiledPlan], *, seed: int = 0, until: int | None = None
-) -> timeline_result.TimelineResult:
-    """Decide recorded traffic again; ``seed`` breaks ties that the recording does not.
+class Course(Protocol):
+    """What happens to a cluster, where that is known: traffic that was recorded."""
 
-    ``until``: nanoseconds after the start at which the simulation stops. Raises PolicySchedError if
-    a decision cannot be executed.
-    """
-    started = time.perf_counter()
-    timeline = replaying(traffic, plans, seed)
-    timeline.run(until)
-    return timeline.result(time.perf_counter() - started)
+    def play(self, step: Step) -> None:
+        """Apply one step."""
 
+    def end_of(self, uid: str, since: int) -> int | None:
+        """Return when a pod ends that runs from now on; None if a step says so in its time."""
 
-def replaying(traffic: Traffic, plans: Sequence[CompiledPlan], seed: int) -> Timeline:
-    """Return a simulation of recorded traffic; of equal nodes it takes the recorded one."""
-    ties = RecordedTies(seed, {uid: life.node for uid, life in traffic.lives.items()})
-    timeline = Timeline(traffic, plans, seed, ties=ties)
-    ties.row_of = timeline.scheduler.cache.nodes.row_of
-    prefer_recorded(timeline.scheduler, traffic.lives)
-    return timeline
+    def leaves_itself(self, uid: str) -> bool:
+        """Return whether steps say when a pod that is evicted ends, and what comes in its place."""
+
+    def stands_for(self, pod: model.Pod, uid: str) -> None:
+        """A pod is to be created in place of another one."""
+
+    def comes_again(self, pod: model.Pod) -> None:
+        """It is time for a pod that is created in place of another one."""
 
 
 class Timeline:
-    """A simulation in progress.
+    """A simulation in progress; ``advance`` is called with the number of pods that arrived.
 
     ``placed`` and ``evicted`` are numbers of pods so far. ``arrived``: the pods that have arrived,
     in their order; ``lives``: what became of them, by UID, in the same order. ``give_devices``, if
     it is set, is called with each bound pod and its node, and returns the pod as it counts from
     then on. ``objects``: a cluster with pods that wait, or recorded traffic, whose changes of
-    policies come into force as far as ``compiled_by_hash`` has them.
+    policies come into force as far as ``compiled_by_hash`` has them; ``course`` plays it.
     """
 
     def __init__(
@@ -231,10 +227,10 @@ class Timeline:
         objects: Sequence[model.ApiObject] | Traffic,
         plans: Sequence[CompiledPlan],
         seed: int = 0,
-        advance: Advance = unshown,
         *,
         retry: Retry = "Backoff",
         ties: Random | None = None,
+        course: Callable[[Timeline], Course] | None = None,
     ) -> None:
         traffic = None
         if isinstance(objects, Traffic):
@@ -265,8 +261,8 @@ class Timeline:
         self.compiled_by_hash: Mapping[str, Compilation] = {}
         self._retries = Retries(self.scheduler) if retry == "AtOnce" else None
         self._client.objects = self.scheduler.handle.objects
-        self._advance = advance
-        self._replayed = None if traffic is None else Replayed(self, traffic)
+        self.advance: Advance = unshown
+        self._course = None if course is None else course(self)
         self._events = FutureEvents(() if traffic is None else traffic.steps)
         self._last = self._start
         self.lives: dict[str, timeline_result.PodTimeline] = {}
@@ -359,9 +355,9 @@ class Timeline:
             FutureEventKind.NODE: self.joins,
             FutureEventKind.POD: self.arrives,
         }
-        if self._replayed is not None:
-            happens[FutureEventKind.STEP] = self._replayed.play
-            happens[FutureEventKind.POD] = self._replayed.comes_again
+        if self._course is not None:
+            happens[FutureEventKind.STEP] = self._course.play
+            happens[FutureEventKind.POD] = self._course.comes_again
         self._evictions_due.take(self.scheduler.profiles, self._clock.ns)
         latest = self._start + min(LONGEST, LONGEST if until is None else until)
         while (at := self._next(until)) is not None:
@@ -458,7 +454,7 @@ class Timeline:
         life = self.lives[info.uid] = timeline_result.PodTimeline(info.key, info.priority, now)
         self.arrived.append(info)
         life.message = one_shot.enqueue(self.scheduler, info) or ""
-        self._advance(1)
+        self.advance(1)
 
     def withdraws(self, uid: str) -> None:
         """A pod that waits for a node was deleted."""
@@ -568,8 +564,8 @@ class Timeline:
     def _runs(self, info: model.PodInfo, since: int, pod: model.Pod) -> None:
         self._running[info.uid] = info
         self._uses(info, 1)
-        if self._replayed is not None:
-            until = self._replayed.end_of(info.uid, since)
+        if self._course is not None:
+            until = self._course.end_of(info.uid, since)
             if until is not None:
                 self._expect(until, FutureEventKind.END, info.uid)
             return
@@ -593,7 +589,7 @@ class Timeline:
         now = self._clock.ns
         grace = info.pod.spec.termination_grace_period_seconds
         until = now + (GRACE_SECONDS if grace is None else grace) * SECOND
-        recorded = self._replayed is not None and self._replayed.leaves_itself(uid)
+        recorded = self._course is not None and self._course.leaves_itself(uid)
         if not recorded:
             self._expect(until, FutureEventKind.END, uid)
         info = self._running[uid] = model.PodInfo.of(one_shot.leaving_form(info.pod, now))
@@ -612,8 +608,8 @@ class Timeline:
             return
         back = until if owner.kind == "StatefulSet" else self._clock.ns
         again = one_shot.next_form(info.pod, self._next_name(info), back)
-        if self._replayed is not None:
-            self._replayed.stands_for(again, info.uid)
+        if self._course is not None:
+            self._course.stands_for(again, info.uid)
         self._expect(back, FutureEventKind.POD, again)
 
     def ends_at(self, uid: str, at: int) -> None:
