@@ -7,9 +7,10 @@ would be a test that cannot fail.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from functools import partial
+from typing import Final, Literal, TypeVar, get_args
 
 import re2
 
@@ -194,6 +195,9 @@ KEYS: Final = models.keys_of(models.Expectation)
 CODES: Final = get_args(models.StatusCode)
 
 
+T = TypeVar("T")
+
+
 def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutcome:
     """Return the expectation at ``path``; ``chosen: null`` means that the pod fits nowhere."""
     stated = reader.mapping(value, path, KEYS)
@@ -212,14 +216,16 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
     def text(key: str) -> str | None:
         return reader.text(stated[key], (*path, key)) if stated.get(key) is not None else None
 
-    rejected = _statuses(reader, stated, "rejected", path)
+    def by_name(key: str, read: Callable[[object, FieldPath], T]) -> dict[str, T] | None:
+        return reader.by_name(stated, key, path, read)
+
     return ExpectedOutcome(
         pod=pod,
         pre_enqueue=outcome("preEnqueue"),
         pre_filter=outcome("preFilter"),
-        rejected=rejected,
+        rejected=by_name("rejected", partial(_plugin_outcome, reader)),
         feasible=texts("feasible"),
-        scores=_scores(reader, stated, path),
+        scores=by_name("scores", partial(_score, reader)),
         best=texts("best"),
         chosen=text("chosen"),
         placed=False if "chosen" in stated and stated["chosen"] is None else None,
@@ -233,7 +239,7 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
         reserve=outcome("reserve"),
         permit=outcome("permit"),
         pre_bind=outcome("preBind"),
-        claims=_claims(reader, stated, path),
+        claims=by_name("claims", reader.mapping),
         devices=_devices(reader, stated, path),
         deallocated=texts("deallocated"),
         errors=texts("errors"),
@@ -242,15 +248,15 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
         order=_order(reader, stated["order"], (*path, "order")) if "order" in stated else None,
         victims=_full_names(texts("victims")),
         placement=(text("placement") or "") if "placement" in stated else None,
-        placements=_placements(reader, stated, path),
+        placements=by_name("placements", lambda v, at: None if v is None else reader.whole(v, at)),
         group=_group(reader, stated, path),
         queue=_queue(reader, stated["queue"], (*path, "queue")) if "queue" in stated else None,
-        raw=_raw(reader, stated, path),
+        raw=by_name("raw", lambda v, at: v if isinstance(v, float) else reader.whole(v, at)),
         allowed=_full_names(texts("allowed")),
         rejected_waiting=_rejected_waiting(reader, stated, path),
         activates=_full_names(texts("activates")),
-        used=_used(reader, stated, path),
-        quotas=_quotas(reader, stated, path),
+        used=by_name("used", partial(_counts, reader)),
+        quotas=by_name("quotas", partial(_quota, reader)),
         skipped=f"the plugin failed at {text('errorAt')}" if "errorAt" in stated else "",
     )
 
@@ -263,25 +269,6 @@ def _pod(reader: Reader, stated: Plain, path: FieldPath) -> str:
         return ""
     _stated_alone(reader, stated, "queue", path)
     return ""
-
-
-def _statuses(
-    reader: Reader, stated: Plain, key: str, path: FieldPath
-) -> dict[str, PluginOutcome] | None:
-    """Return statuses by the name of a node or pod."""
-    if key not in stated:
-        return None
-    at = (*path, key)
-    names = reader.mapping(stated[key], at)
-    return {name: _plugin_outcome(reader, entry, (*at, name)) for name, entry in names.items()}
-
-
-def _scores(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, ExpectedScore] | None:
-    if "scores" not in stated:
-        return None
-    at = (*path, "scores")
-    nodes = reader.mapping(stated["scores"], at)
-    return {node: _score(reader, entry, (*at, node)) for node, entry in nodes.items()}
 
 
 def _eviction_step(reader: Reader, stated: Plain, path: FieldPath) -> ExpectedOutcome:
@@ -321,53 +308,27 @@ def _rejected_waiting(
     if isinstance(value, str | list):
         pods = reader.texts(value, (*path, "rejectedWaiting"))
         return {full_name(name): PluginOutcome() for name in pods}
-    statuses = _statuses(reader, stated, "rejectedWaiting", path)
+    statuses = reader.by_name(stated, "rejectedWaiting", path, partial(_plugin_outcome, reader))
     return None if statuses is None else {full_name(n): why for n, why in statuses.items()}
 
 
-def _raw(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, int | float] | None:
-    if "raw" not in stated:
-        return None
-    at = (*path, "raw")
-    scores = reader.mapping(stated["raw"], at)
+def _counts(reader: Reader, value: object, path: FieldPath) -> dict[str, int]:
+    amounts = reader.mapping(value, path)
+    return {name: reader.whole(amount, (*path, name)) for name, amount in amounts.items()}
+
+
+def _quota(reader: Reader, value: object, path: FieldPath) -> dict[str, QuotaNumber]:
+    keys = models.keys_of(models.QuotaEntry)
+    numbers = reader.mapping(value, path, keys)
+    if not numbers and isinstance(value, dict):
+        hint = f"known: {', '.join(keys)}"
+        reader.problem(path, WRONG_VALUE, "nothing is stated of the quota", hint=hint)
     return {
-        node: score if isinstance(score, float) else reader.whole(score, (*at, node))
-        for node, score in scores.items()
+        name: (reader.whole if name == "share" else partial(_amounts, reader))(
+            number, (*path, name)
+        )
+        for name, number in numbers.items()
     }
-
-
-def _used(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, dict[str, int]] | None:
-    if "used" not in stated:
-        return None
-    at = (*path, "used")
-    return {
-        namespace: {
-            name: reader.whole(amount, (*at, namespace, name))
-            for name, amount in reader.mapping(amounts, (*at, namespace)).items()
-        }
-        for namespace, amounts in reader.mapping(stated["used"], at).items()
-    }
-
-
-def _quotas(
-    reader: Reader, stated: Plain, path: FieldPath
-) -> dict[str, dict[str, QuotaNumber]] | None:
-    if "quotas" not in stated:
-        return None
-    at, keys = (*path, "quotas"), models.keys_of(models.QuotaEntry)
-    quotas: dict[str, dict[str, QuotaNumber]] = {}
-    for key, entry in reader.mapping(stated["quotas"], at).items():
-        numbers = reader.mapping(entry, (*at, key), keys)
-        if not numbers and isinstance(entry, dict):
-            hint = f"known: {', '.join(keys)}"
-            reader.problem((*at, key), WRONG_VALUE, "nothing is stated of the quota", hint=hint)
-        quotas[key] = {
-            name: reader.whole(value, (*at, key, name))
-            if name == "share"
-            else _amounts(reader, value, (*at, key, name))
-            for name, value in numbers.items()
-        }
-    return quotas
 
 
 def _amounts(reader: Reader, value: object, path: FieldPath) -> dict[str, int]:
@@ -418,33 +379,11 @@ def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | Non
     )
 
 
-def _claims(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, Plain] | None:
-    if "claims" not in stated:
-        return None
-    at = (*path, "claims")
-    claims = reader.mapping(stated["claims"], at)
-    return {name: dict(reader.mapping(claim, (*at, name))) for name, claim in claims.items()}
-
-
 def _devices(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, tuple[str, ...]] | None:
     """Return the devices that are stated, by request; a list is of all requests."""
-    if "devices" not in stated:
-        return None
-    value, at = stated["devices"], (*path, "devices")
-    if not isinstance(value, dict):
-        return {"": reader.texts(value, at)}
-    requests = reader.mapping(value, at)
-    return {name: reader.texts(devices, (*at, name)) for name, devices in requests.items()}
-
-
-def _placements(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, int | None] | None:
-    if "placements" not in stated:
-        return None
-    at = (*path, "placements")
-    return {
-        name: None if score is None else reader.whole(score, (*at, name))
-        for name, score in reader.mapping(stated["placements"], at).items()
-    }
+    if "devices" in stated and not isinstance(stated["devices"], dict):
+        return {"": reader.texts(stated["devices"], (*path, "devices"))}
+    return reader.by_name(stated, "devices", path, reader.texts)
 
 
 def _full_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -543,11 +482,7 @@ def _score(reader: Reader, value: object, path: FieldPath) -> ExpectedScore:
             reader.problem(path, WRONG_VALUE, "total, or min and max of it, but not both")
     elif "min" in stated or "max" in stated:
         total = _between(reader, stated, path)
-    if "plugins" not in stated:
-        return ExpectedScore(total)
-    at = (*path, "plugins")
-    plugins = reader.mapping(stated["plugins"], at)
-    return ExpectedScore(total, {k: _number(reader, v, (*at, k)) for k, v in plugins.items()})
+    return ExpectedScore(total, reader.by_name(stated, "plugins", path, partial(_number, reader)))
 
 
 def _evictions(

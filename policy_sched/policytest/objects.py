@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from policy_sched import model
@@ -287,14 +288,9 @@ class ShortDevices:
             if count < 1 and isinstance(stated.get("count"), int):
                 reader.problem((*at, "count"), WRONG_VALUE, "a claim is for one device or more")
             exactly |= {"allocationMode": "ExactCount", "count": count}
-        if "capacity" in stated:
-            amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
-            exactly["capacity"] = {
-                "requests": {
-                    key: _amount(reader, amount, (*at, "capacity", key))
-                    for key, amount in amounts.items()
-                }
-            }
+        amounts = reader.by_name(stated, "capacity", at, partial(_amount, reader))
+        if amounts is not None:
+            exactly["capacity"] = {"requests": amounts}
         if "selector" in stated:
             expression = reader.text(stated["selector"], (*at, "selector"))
             exactly["selectors"] = [{"cel": {"expression": expression}}]
@@ -374,20 +370,10 @@ def _device(reader: Reader, value: object, at: FieldPath) -> tuple[str, Plain]:
     if reader.require(stated, "device", at):
         name = reader.text(stated["device"], (*at, "device"))
     device: Plain = {"name": name}
-    if "attributes" in stated:
-        inside = (*at, "attributes")
-        values = reader.mapping(stated["attributes"], inside)
-        device["attributes"] = {
-            key: _attribute(reader, item, (*inside, key)) for key, item in values.items()
-        }
-    if "capacity" in stated:
-        amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
-        device["capacity"] = {
-            key: item
-            if isinstance(item, dict)
-            else {"value": _amount(reader, item, (*at, "capacity", key))}
-            for key, item in amounts.items()
-        }
+    for key, read in (("attributes", _attribute), ("capacity", _given)):
+        values = reader.by_name(stated, key, at, partial(read, reader))
+        if values is not None:
+            device[key] = values
     if stated.get("shared") is True:
         device["allowMultipleAllocations"] = True
     if "taints" in stated:
@@ -406,7 +392,11 @@ def _amount(reader: Reader, value: object, at: FieldPath) -> str:
     return str(value)
 
 
-def _attribute(reader: Reader, value: object, at: FieldPath) -> Plain:
+def _given(reader: Reader, value: object, at: FieldPath) -> object:
+    return value if isinstance(value, dict) else {"value": _amount(reader, value, at)}
+
+
+def _attribute(reader: Reader, value: object, at: FieldPath) -> object:
     if isinstance(value, bool):
         return {"bool": value}
     if isinstance(value, int):

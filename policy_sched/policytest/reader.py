@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Final
+from typing import Final, TypeVar
 
 from policy_sched import model
 from policy_sched.errors import Diagnostic
@@ -20,6 +20,7 @@ FieldPath = tuple[str | int, ...]
 Plain = dict[str, object]
 """A mapping as YAML and JSON give it."""
 
+T = TypeVar("T")
 Locate = Callable[[FieldPath, bool], Diagnostic]
 """Return a blank diagnostic at a path: at the key if the flag is set, else at the value."""
 
@@ -105,6 +106,18 @@ class Reader:
             self._wrong(value, path, "a whole number")
             return 0
         return value
+
+    def by_name(
+        self, value: Plain, key: str, path: FieldPath, read: Callable[[object, FieldPath], T]
+    ) -> dict[str, T] | None:
+        """Return what ``read`` makes of each entry of the mapping under ``key``, by name.
+
+        None where the key is not there.
+        """
+        if key not in value:
+            return None
+        at = (*path, key)
+        return {name: read(v, (*at, name)) for name, v in self.mapping(value[key], at).items()}
 
     def require(self, value: Plain, key: str, path: FieldPath) -> bool:
         """Return whether ``key`` is there; its absence is noted."""
@@ -323,10 +336,7 @@ def _either(words: Sequence[str]) -> str:
 
 def _texts_of(reader: Reader, short: Plain, key: str, path: FieldPath) -> dict[str, str]:
     """Return a mapping of texts; numbers are taken as their text, as in ``{cpu: 2}``."""
-    if key not in short:
-        return {}
-    texts = reader.mapping(short[key], (*path, key))
-    return {name: str(value) for name, value in texts.items()}
+    return reader.by_name(short, key, path, lambda value, _: str(value)) or {}
 
 
 def _only(short: Plain, *keys: str) -> Plain:
