@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from policy_sched.cli.main import run
 
+Simulate = Callable[[dict[str, object], Sequence[dict[str, str]]], list[tuple[str | None, str]]]
 
-def simulated(folder: Path, spec: dict[str, object], labels: dict[str, str]) -> int:
-    """Simulate three pods of a spec on two nodes; return the exit code."""
+
+@pytest.fixture
+def simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Simulate:
+    """Return a function that simulates three pods of a spec on nodes with labels.
+
+    It returns the node, or None, and the message of each pod.
+    """
+
+    def simulate(
+        spec: dict[str, object], nodes: Sequence[dict[str, str]]
+    ) -> list[tuple[str | None, str]]:
+        path = tmp_path / "all.json"
+        path.write_text(json.dumps(cluster(spec, nodes)), encoding="utf-8")
+        assert run(["simulate", str(path), "-o", "json"]) == 0
+        placements = json.loads(capsys.readouterr().out)["placements"]
+        return [(placement["node"], placement["message"]) for placement in placements]
+
+    return simulate
+
+
+def cluster(spec: dict[str, object], nodes: Sequence[dict[str, str]]) -> dict[str, object]:
+    """Return three pods of a spec, and nodes with labels."""
     pods = [
         {
             "apiVersion": "v1",
@@ -21,23 +43,23 @@ def simulated(folder: Path, spec: dict[str, object], labels: dict[str, str]) -> 
         }
         for i in range(3)
     ]
-    nodes = [
+    with_labels = [
         {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": f"n{i}", "labels": labels},
             "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
         }
-        for i in range(2)
+        for i, labels in enumerate(nodes)
     ]
-    path = folder / "all.json"
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, *pods]})
-    path.write_text(text, encoding="utf-8")
-    return run(["simulate", str(path)])
+    return {"apiVersion": "v1", "kind": "List", "items": [*with_labels, *pods]}
 
 
-def test_thousands_of_constraints_are_counted_once(tmp_path: Path) -> None:
-    """20,000 constraints took the square of their number: each was looked up by all keys."""
+def test_thousands_of_constraints_are_counted_once(simulated: Simulate) -> None:
+    """20,000 constraints took the square of their number: each was looked up by all keys.
+
+    Each of them counts: by the last one alone two pods go to two nodes, and none goes to a third.
+    """
     constraints = [
         {
             "maxSkew": 1,
@@ -47,15 +69,22 @@ def test_thousands_of_constraints_are_counted_once(tmp_path: Path) -> None:
         }
         for i in range(1_000)
     ]
-    labels = {f"k{i}": "v" for i in range(1_000)}
-    assert simulated(tmp_path, {"topologySpreadConstraints": constraints}, labels) == 0
+    first = {f"k{i}": "v" for i in range(999)}
+    spec: dict[str, object] = {"topologySpreadConstraints": constraints}
+    nodes = [first | {"k999": "a"}, first | {"k999": "b"}, first]
+    (one, _), (two, _), (three, _) = simulated(spec, nodes)
+    assert {one, two} == {one, two, three} == {"n0", "n1"}
+    ((nowhere, why), *_) = simulated(spec, [first])
+    assert nowhere is None
+    assert "didn't match pod topology spread constraints (missing required label)" in why
 
 
-def test_thousands_of_host_ports_are_looked_up(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_thousands_of_host_ports_are_looked_up(simulated: Simulate) -> None:
     """Three pods of 20,000 host ports took minutes under the shipped NodePorts rule."""
     ports = [{"containerPort": 80, "hostPort": 1 + i} for i in range(20_000)]
     containers = [{"name": "c", "image": "i", "ports": ports}]
-    assert simulated(tmp_path, {"containers": containers}, {}) == 0
-    assert "2 of 3 pods placed on 2 nodes" in capsys.readouterr().out
+    (first, _), (second, _), third = simulated({"containers": containers}, [{}, {}])
+    assert {first, second} == {"n0", "n1"}
+    taken = "2 node(s) didn't have free ports for the requested pod ports"
+    assert third[0] is None
+    assert taken in third[1]
