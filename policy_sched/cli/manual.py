@@ -9,11 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args, get_type_hints
+
+from cyclopts import Parameter
 
 from policy_sched.cli.app import VERBS
 from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
@@ -108,28 +110,32 @@ def _commands() -> Iterator[str]:
         yield ""
         yield sentence
         yield ""
-        rows = [(_code(_flag(p)), meaning) for p, meaning in _parameters(call)]
+        rows = [(_code(flag), meaning) for flag, meaning in _flags(call)]
         yield from _table(("argument", "meaning"), rows)
 
 
-def _parameters(call: Callable[..., object]) -> Iterator[tuple[inspect.Parameter, str]]:
-    """Yield parameters with their meanings; for one that is a group of flags, each of the group."""
+def _flags(call: Callable[..., object]) -> Iterator[tuple[str, str]]:
+    """Yield flags with their meanings; for a parameter that is a group of flags, each of these."""
     described = dict(_described(inspect.getdoc(call) or ""))
-    hints = get_type_hints(call)
+    hints = get_type_hints(call, include_extras=True)
     for parameter in inspect.signature(call).parameters.values():
-        hint = hints[parameter.name]
-        groups = [group_type for group_type in (hint, *get_args(hint)) if is_dataclass(group_type)]
+        parts = (hints[parameter.name], *get_args(hints[parameter.name]))
+        groups = [group_type for group_type in parts if is_dataclass(group_type)]
         if groups:
-            yield from _parameters(cast("type", groups[0]))
+            yield from _flags(cast("type", groups[0]))
         else:
-            yield parameter, described[parameter.name]
+            given = [part.name for part in parts if isinstance(part, Parameter) and part.name]
+            names = [name for of in given for name in of]
+            yield _flag(parameter, names), described[parameter.name]
 
 
-def _flag(parameter: inspect.Parameter) -> str:
+def _flag(parameter: inspect.Parameter, given: Sequence[str]) -> str:
+    """Return a parameter as it is written; ``given``: its names, where it states some."""
+    name = parameter.name
     if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        return parameter.name.rstrip("s").upper() + ("..." if parameter.name.endswith("s") else "")
-    name = "--" + parameter.name.replace("_", "-")
-    return f"{name}, -o" if parameter.name == "output" else name
+        more = "..." if name.endswith("s") else ""
+        return (given[0] if given else name.rstrip("s").upper()) + more
+    return ", ".join(given or ["--" + name.replace("_", "-")])
 
 
 def _described(docstring: str) -> Iterator[tuple[str, str]]:

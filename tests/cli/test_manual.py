@@ -9,6 +9,7 @@ import pytest
 
 from policy_sched.cli import manual
 from policy_sched.cli.app import VERBS
+from policy_sched.cli.main import run
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.pod_table import PodTable
@@ -39,6 +40,20 @@ def test_the_reference_names_everything() -> None:
     names += [name for record in environment.records.values() for name in record.fields]
     names += [overload.signature.replace("|", "\\|") for overload in environment.overloads]
     assert [name for name in names if name not in text] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_flags_are_written_as_the_verb_takes_them(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page had `--from-` of replay, `--settings` of sweep and `POLICIE...` of prove."""
+    monkeypatch.setenv("COLUMNS", "400")
+    assert run([*verb.split(), "--help"]) == 0
+    shown = set(re.findall(r"[\w.-]+", capsys.readouterr().out))
+    section = manual.commands().partition(f"### policy-sched {verb}\n")[2].partition("\n### ")[0]
+    flags = re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)
+    names = [name for flag in flags for name in flag.removesuffix("...").split(", ")]
+    assert [name for name in names if name not in shown] == []
 
 
 def test_every_metric_of_ours_is_in_the_documentation() -> None:
