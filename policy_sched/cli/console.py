@@ -115,7 +115,9 @@ def console(  # noqa: PLR0913  # the options of the verb
         return asyncio.run(_live(_watching(files, kubeconfig, seed), pages))
     inputs = InputFiles(cluster, _reader(cluster, files), files, seed, clock(now))
     if recording is not None:
-        began = Recording.open(recording).began
+        opened = Recording.open(recording)
+        diagnostics.write_hints(map(one_line, opened.notes))
+        began = opened.began
         read = partial(_at_beginning, recording, files)
         inputs = InputFiles((recording,), read, files, seed, lambda: began, recording)
     return asyncio.run(_of_files(inputs, pages))

@@ -30,6 +30,7 @@ from policy_sched.recording import Kept, Pseudonyms, Recorder, Renaming, reduced
 from policy_sched.snapshot import (
     Collected,
     Following,
+    check_file,
     check_path,
     summary,
     write_names,
@@ -89,9 +90,14 @@ class Contents:
         return inputs
 
     def pseudonyms(self) -> Pseudonyms | None:
-        """Return the pseudonyms, None for none. Raises PolicySchedError for a key that is short."""
+        """Return the pseudonyms, None for none.
+
+        Raises PolicySchedError for a key that is short, and where names could not be written.
+        """
         if not self.anonymize:
             return None
+        if self.names is not None:
+            check_file(self.names)
         if self.key is None:
             return Pseudonyms(secrets.token_bytes(32), self.keep)
         secret = Path(self.key).read_bytes().strip()

@@ -25,7 +25,13 @@ from policy_sched import simulate
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.errors import PolicyError, PolicySchedError, Severity
 from policy_sched.experiments.measures import compiled_rule, source_of
-from policy_sched.experiments.reading import MAX_PODS, LoadedExperiment, check_work, rule_text
+from policy_sched.experiments.reading import (
+    MAX_PODS,
+    UNREADABLE,
+    LoadedExperiment,
+    check_work,
+    rule_text,
+)
 from policy_sched.experiments.tables import has_columns, orders_of, read_table
 from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.framework import Scope, Signature
@@ -306,6 +312,12 @@ def _of_recording(loaded: LoadedExperiment, reference: str, custom: Structs) -> 
     except PolicySchedError as error:
         loaded.problem(at, BAD_VALUE, str(error))
         return None
+    except OSError as error:
+        loaded.problem(at, UNREADABLE, f"{reference}: {error.strerror}")
+        return None
+    for note in recording.notes:
+        loaded.problem(at, BAD_VALUE, note)
+        loaded.weaken()
     pods = [step.what for step in traffic.steps if step.kind is simulate.StepKind.ARRIVES]
     waiting = tuple(pod for pod in pods if isinstance(pod, Pod) and simulate.waits(pod))
     nodes = [thing for thing in traffic.objects if isinstance(thing, Node)]

@@ -99,9 +99,12 @@ class LoadedExperiment:
             hint = f"{text} is {reference} in {self.folder}; sweep --set NAME=VALUE says another"
         self.problem(path, UNREADABLE, f"{reference}: {tried[0]}", hint)
         if by_parameter and self.lenient:
-            last = self.diagnostics[-1]
-            self.diagnostics[-1] = replace(last, severity=Severity.WARNING)
+            self.weaken()
         return None
+
+    def weaken(self) -> None:
+        """Make the last problem a warning."""
+        self.diagnostics[-1] = replace(self.diagnostics[-1], severity=Severity.WARNING)
 
     def policy_path(self, reference: str, path: models.Path) -> str | None:
         """Return the path of a policy file, a directory, or of a shipped policy by its name."""

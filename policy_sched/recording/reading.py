@@ -113,7 +113,7 @@ class Recording:
         if first is None:
             hint = f"a recording is a directory that begins with {segment_path(folder, 1).name}"
             raise PolicySchedError(f"{path}: there is no segment with a snapshot; {hint}")
-        notes += [f"{one.path.name}: {_NO_SNAPSHOT}" for one in segments[:first]]
+        notes += _left_out([one.path.name for one in segments[:first]])
         return cls(folder, segments[first:], _policies_of(folder), notes, structs)
 
     def events(self, start: int | None = None, end: int | None = None) -> Iterator[Event]:
@@ -124,9 +124,13 @@ class Recording:
         """
         begin = self.began if start is None else max(start, self.began)
         state = _State(self._structs, begin)
+        without = list[str]()
         for segment in self._following(begin):
             if not self._continues(state, segment.header):
+                without.append(segment.path.name)
                 continue
+            self._note(*_left_out(without))
+            without.clear()
             reader = SegmentReader(segment.path)
             for event in _events_of(reader, state):
                 if end is not None and event.time >= end:
@@ -134,6 +138,7 @@ class Recording:
                 yield event
             if reader.cut:
                 self._note(f"{segment.path.name}: {reader.cut}; {_WHOLE_LINES}")
+        self._note(*_left_out(without))
         if not state.complete:
             what = "; ".join(self.notes)
             raise PolicySchedError(f"{self.path}: no segment has a whole snapshot: {what}")
@@ -163,14 +168,12 @@ class Recording:
             if header.lost:
                 self._note(f"{header.lost:,} lines before {name} could not be written")
         elif not whole:
-            self._note(f"{name}: {_NO_SNAPSHOT}")
             return False
         state.begin(header)
         return True
 
-    def _note(self, note: str) -> None:
-        if note not in self.notes:
-            self.notes.append(note)
+    def _note(self, *notes: str) -> None:
+        self.notes += (note for note in notes if note not in self.notes)
 
     def _end(self, segment: Segment) -> int:
         """Return the time of a segment's last line."""
@@ -190,8 +193,15 @@ class Recording:
         return segment.header.began
 
 
-_NO_SNAPSHOT: Final = "what it continues is not there, so it is left out"
 _WHOLE_LINES: Final = "it is read to its last whole line"
+
+
+def _left_out(names: Sequence[str]) -> Iterator[str]:
+    """Yield a note about segments in a row that continue one that is not there."""
+    if len(names) == 1:
+        yield f"{names[0]}: what it continues is not there, so it is left out"
+    elif names:
+        yield f"{names[0]} to {names[-1]}: what they continue is not there, so they are left out"
 
 
 def _text(time: int) -> str:

@@ -7,6 +7,7 @@ A snapshot is one compressed file, also of manifests; `Following` watches a clus
 from policy_sched.snapshot.collect import (
     SELECTIONS as SELECTIONS,
     Collected as Collected,
+    check_file as check_file,
     check_path as check_path,
     collect as collect,
     summary as summary,

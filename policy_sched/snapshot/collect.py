@@ -113,6 +113,11 @@ def check_path(path: str) -> None:
     """Raise PolicySchedError unless a snapshot can be written there and read by its name."""
     if not path.endswith(SUFFIX):
         raise PolicySchedError(f"{path}: the name of a snapshot ends in {SUFFIX}")
+    check_file(path)
+
+
+def check_file(path: str) -> None:
+    """Raise PolicySchedError where no file can be: what is written late is asked for early."""
     folder = Path(path).parent
     if not folder.is_dir():
         raise PolicySchedError(f"{path}: there is no directory {folder}")

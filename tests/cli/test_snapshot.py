@@ -117,6 +117,10 @@ def test_every_verb_takes_it_as_a_cluster(
             ["c.jsonl.gz", "--cluster", CLUSTER, "--anonymize", "--key", "short"],
             "short: a key has at least 16 bytes, this one 3",
         ),
+        (
+            ["c.jsonl.gz", "--cluster", CLUSTER, "--anonymize", "--names", "gone/names.json"],
+            "gone/names.json: there is no directory gone",
+        ),
         (["c.jsonl.gz", "--cluster", "gone"], "gone: No such file or directory"),
         (["c.jsonl.gz", "--kubeconfig", "gone"], "gone"),
     ],
@@ -134,3 +138,13 @@ def test_snapshot_names_mistakes_and_writes_nothing(
     assert run(["snapshot", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["short"]
+
+
+def test_record_asks_early_where_names_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are written at the end: a day was recorded whose pseudonyms nobody could read."""
+    names = tmp_path / "gone" / "names.json"
+    assert run(["record", str(tmp_path / "traffic"), "--anonymize", "--names", str(names)]) == 2
+    assert f"{names}: there is no directory {names.parent}" in capsys.readouterr().err
+    assert not (tmp_path / "traffic").exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from policy_sched.errors import Severity
 from policy_sched.experiments import engine_of, read_sweep
 from policy_sched.experiments.engine import Order, Work
 from policy_sched.experiments.runs import RunResult
@@ -99,3 +101,18 @@ def test_a_folder_that_is_no_recording_is_told(folder: Path) -> None:
     sweep, problems = read_sweep(experiment(folder, {"recording": "missing"}))
     assert sweep is None
     assert "missing: " in problems[0].message
+    sweep, problems = read_sweep(experiment(folder, {"recording": "then.yaml"}))
+    assert sweep is None
+    assert "then.yaml: Not a directory" in problems[0].message
+
+
+def test_a_recording_that_is_cut_is_a_warning(folder: Path) -> None:
+    """Runs go as far as it does, and a result of half a day is not one of the day."""
+    cut = folder / "cut"
+    shutil.copytree(folder / "traffic", cut)
+    segment = cut / "000001.jsonl.gz"
+    segment.write_bytes(segment.read_bytes()[:-100])
+    sweep, (problem,) = read_sweep(experiment(folder, {"recording": "cut"}))
+    assert sweep is not None
+    assert problem.severity is Severity.WARNING
+    assert "000001.jsonl.gz: it is cut off" in problem.message
