@@ -544,7 +544,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "language/runtime/incremental.py",
-        "elif count.version != self._nodes.journal.version:",
+        "elif count.version != nodes.journal.version:",
         "elif False:",
     ),
     Mutant(

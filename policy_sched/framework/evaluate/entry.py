@@ -27,6 +27,7 @@ T = TypeVar("T", bound=np.generic)
 _LATER: Any = None  # what is set before it is read
 _NO_STAMPS: Final = array("q")
 NO_ROWS: Final = np.empty(0, np.intp)
+ALL_ROWS: Final = slice(None)
 #: About so many bytes are in the objects of an evaluation. On few nodes, that is most of it.
 OBJECT_BYTES: Final = 8192
 
@@ -38,16 +39,16 @@ class Entry(msgspec.Struct, eq=False):
     """int16, shape (n,): the rows that no filter looks at."""
     first: framework.Codes
     by_plugins: framework.Codes
+    filters: Filters
+    """The filters that take part."""
+    active: ActivePlugins
+    """The plugins that have anything to do with the pod."""
     nominated: NominatedPods | None = None
     version: int = 0
     """The journal's when the entry was up to date."""
     views: list[FilterView] = []
     fatal: dict[int, results.FatalCodes] = {}
     overrides: dict[int, results.Override] = {}
-    active: ActivePlugins = _LATER
-    """The plugins that have anything to do with the pod."""
-    filters: Filters = _LATER
-    """The filters that take part."""
     stamps: array[int] = _NO_STAMPS
     """The journal's of the rows when the entry was up to date."""
     totals: Totals = _LATER
@@ -109,19 +110,6 @@ class Entry(msgspec.Struct, eq=False):
                         view.own(len(self.fixed))[row] = code
         return True
 
-    def reject(self, position: int, last: int) -> None:
-        """Add a filter's codes to what filters up to number ``last`` and earlier ones found."""
-        codes = self.views[position].codes
-        assert codes is not None, "the filter rejects rows"
-        number, first = np.int16(position + 1), self.first
-        rejects = codes != 0
-        if last <= position:
-            rejects &= first == FEASIBLE
-            first += rejects * number  # FEASIBLE is 0; a masked assignment takes several times that
-        else:
-            rejects &= (first == FEASIBLE) | (first > number)
-            first[rejects] = number
-
     def combine(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Combine the filters of some rows, each once; return those opened, and those closed.
 
@@ -134,9 +122,9 @@ class Entry(msgspec.Struct, eq=False):
             self.result.filtering.explanations.forget()
             now = number == FEASIBLE
             return rows[now & ~was], rows[was & ~now]
-        opened, closed, few = list[int](), list[int](), rows.tolist()
+        opened, closed, few, places = list[int](), list[int](), rows.tolist(), self.filters.places
         for row in few:
-            before, rejecting = by_plugins.item(row), self._rejecting_row(row)
+            before, rejecting = by_plugins.item(row), self._rejecting_row(row, places)
             if rejecting != before:
                 first[row] = by_plugins[row] = rejecting
                 if rejecting == FEASIBLE:
@@ -149,14 +137,14 @@ class Entry(msgspec.Struct, eq=False):
             np.array(closed, np.intp) if closed else NO_ROWS,
         )
 
-    def _rejecting_row(self, row: int) -> int:
+    def _rejecting_row(self, row: int, places: Iterable[int]) -> int:
         """Return the number of the first filter whose codes reject a row, or why none looks."""
         number = self.fixed.item(row)
         if number == FEASIBLE:
-            for position, view in enumerate(self.views, 1):
-                codes = view.codes
+            for place in places:
+                codes = self.views[place].codes
                 if codes is not None and codes.item(row):
-                    return position
+                    return place + 1
         return number
 
     def passes_now(self, pod: PodInfo, row: int, overlay: NodeOverlay) -> bool:
@@ -164,18 +152,11 @@ class Entry(msgspec.Struct, eq=False):
 
         False where that is up to the plugins. Only pods changed since it was up to date.
         """
+        if self.active.cluster_pre_filter or self._rejecting_row(row, self.filters.static):
+            return False
         rejection = self.filters.dry_run.first_rejection(overlay)
-        if rejection is None or self.active.cluster_pre_filter or self.fixed.item(row):
+        if rejection is None:
             return False
-        if self.result.filtering.rejection is not None:
-            return False
-        for view in self.views:
-            if (
-                view.durability is framework.Scope.STATIC
-                and view.codes is not None
-                and view.codes.item(row)
-            ):
-                return False
         try:
             with overlay:
                 return rejection(pod, row) is None
@@ -183,14 +164,16 @@ class Entry(msgspec.Struct, eq=False):
             return False
 
     def rejecting(
-        self, rows: NDArray[np.intp], places: Iterable[int] | None = None
+        self, rows: NDArray[np.intp] | slice, places: Sequence[int] | None = None
     ) -> framework.Codes:
         """Return the same of many rows; ``places``: of the filters that count, None: all."""
-        first: framework.Codes = self.fixed[rows]
-        for position in range(len(self.views)) if places is None else places:
-            codes = self.views[position].codes
+        fixed = self.fixed[rows]
+        first = np.zeros(len(fixed), np.int16)
+        for place in reversed(self.filters.places if places is None else places):
+            codes = self.views[place].codes
             if codes is not None:
-                first[(codes[rows] != 0) & (first == FEASIBLE)] = position + 1
+                np.putmask(first, codes[rows] != 0, place + 1)
+        np.putmask(first, fixed != 0, fixed)
         return first
 
     def override(

@@ -24,7 +24,6 @@ from policy_sched.framework import (
     CycleState,
     FilterResult,
     FirstRejection,
-    OverlayFilter,
     Rows,
     Scope,
     Signature,
@@ -69,10 +68,22 @@ class FilterDryRun:
         cluster_scoped = {
             hook.plugin for hook in self._dynamic.values() if scope_of(hook.plugin) > Scope.NODE
         }
-        self._overlays = self._overlay_filters()
-        self._overlay = next((overlay.nodes for overlay in self._overlays.values()), None)
-        """The overlay over which filters are functions; None if one of them is none."""
-        self._rejection = self._first_rejection()
+        kernels = {
+            number: signature.kernel.overlay
+            for number, hook in self._dynamic.items()
+            if (signature := signatures.get(hook.plugin)) is not None
+        }
+        self._overlays = {number: own for number, own in kernels.items() if own is not None}
+        self._rejection: FirstRejection | None = None if self._dynamic else _passes
+        """The filters that read pods as a function; None if one of them is none."""
+        self._overlay: NodeView | None = None
+        """What they are functions over."""
+        if self._overlays.keys() == self._dynamic.keys():
+            self._overlay = next((own.nodes for own in self._overlays.values()), None)
+            rules = runner.pipeline.rules
+            if rules is not None and self._overlay is not None:
+                numbered = [(number, self.plugins[number].plugin) for number in self._overlays]
+                self._rejection = rules.first_rejection(numbered, self._overlay)
         signed = [signatures.get(hook.plugin) for hook in self._dynamic.values()]
         # A method of its own would be a cycle, left behind by every reload.
         self.reads = cache(partial(_may_read, signed))
@@ -157,26 +168,6 @@ class FilterDryRun:
         if self._runner.sampling or (self._dynamic and nodes is not self._overlay):
             return None
         return self._rejection
-
-    def _overlay_filters(self) -> dict[int, OverlayFilter]:
-        """Return the filters that read pods over the overlay, by number; none if one has none."""
-        signatures = self._runner.pipeline.signatures
-        overlays: dict[int, OverlayFilter] = {}
-        for number, hook in self._dynamic.items():
-            signature = signatures.get(hook.plugin)
-            if signature is None or signature.kernel.overlay is None:
-                return {}
-            overlays[number] = signature.kernel.overlay
-        return overlays
-
-    def _first_rejection(self) -> FirstRejection | None:
-        rules = self._runner.pipeline.rules
-        if not self._dynamic:
-            return _passes
-        if rules is None or self._overlay is None:
-            return None
-        numbered = [(number, self.plugins[number].plugin) for number in self._overlays]
-        return rules.first_rejection(numbered, self._overlay)
 
     def rejections(
         self,

@@ -27,17 +27,11 @@ from policy_sched.framework import (
     Scope,
     Scores,
 )
-from policy_sched.framework.evaluate.entry import Entry, read_only
+from policy_sched.framework.evaluate.entry import ALL_ROWS, Entry, read_only
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import NONE, ActivePlugins, FusedScores, PluginSets
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.results import (
-    Evaluation,
-    Explanations,
-    FilteredNodes,
-    Override,
-    Scoring,
-)
+from policy_sched.framework.evaluate.results import Evaluation, Explanations, FilteredNodes, Scoring
 from policy_sched.framework.evaluate.static_part import StaticPart, StaticParts, StaticScores
 from policy_sched.framework.evaluate.totals import Totals
 from policy_sched.framework.evaluate.views import (
@@ -90,7 +84,7 @@ class Passes:
             if key is not None and parts is not None and (part is None or part.scores is None):
                 part = part or parts.learn(key, entry, pod)
                 if part is not None:
-                    part.scores = self._static_scores(part, parts.plugins, entry, pod)
+                    part.scores = self._static_scores(parts.plugins, entry, pod)
         return entry
 
     # Filters.
@@ -117,20 +111,23 @@ class Passes:
         if part is None or rejected or result.node_names is not None:
             rows = _named(table, NONE if rejected else result.node_names)
             places = [] if rejected else filters.places
-            fixed = _fixed(table, rows)
-            part = StaticPart(fixed, fixed, [None] * len(filters.hooks))
-        first, fatal, overrides = part.first.copy(), {**part.fatal}, dict[int, Override]()
-        by_plugins, dry_run = first.copy(), filters.dry_run
+            part = StaticPart(_fixed(table, rows), [None] * len(filters.hooks))
+        fixed, fatal, dry_run = part.fixed, {**part.fatal}, filters.dry_run
         views = [
             view or FilterView(hook, scope)
             for hook, scope, view in zip(filters.hooks, filters.scopes, part.views, strict=True)
         ]
+        entry = Entry(fixed, fixed, fixed, filters, active, nominated, version, views, fatal)
+        if not rejected:
+            runner.measure("filter", self._run_filters, entry, state, pod, rows, places)
+        first = entry.first = entry.rejecting(ALL_ROWS)
+        entry.by_plugins = first.copy()
         filtering = FilteredNodes(
             read_only(first),
-            read_only(by_plugins),
+            read_only(entry.by_plugins),
             views,
             fatal,
-            overrides,
+            entry.overrides,
             dry_run,
             table.names,
             Explanations(len(first)),
@@ -140,30 +137,18 @@ class Passes:
             active.hooks,
             key=key,
         )
-        entry = Entry(
-            part.fixed, first, by_plugins, nominated, version, views, fatal, overrides, active
-        )
-        entry.filters, entry.result = filters, Evaluation(state, filtering)
-        if not rejected:
-            runner.measure("filter", self._run_filters, entry, pod, rows, places, part.last)
+        entry.result = Evaluation(state, filtering)
         return entry
 
     def _run_filters(
-        self, entry: Entry, pod: PodInfo, rows: Rows, places: Sequence[int], last: int
+        self, entry: Entry, state: CycleState, pod: PodInfo, rows: Rows, places: Sequence[int]
     ) -> None:
-        """Run filters; ``last``: the number of the last other one that rejects a row."""
-        runner, table, state = self._runner, self.table, entry.result.state
-        fused = self._fused(entry.filters.fused, pod, rows)
-        for position in places:
-            hook = entry.views[position].hook
-            result = fused.get(hook.plugin) or runner.filter(hook, state, pod, rows, table)
-            if result is PASSES:
-                continue
-            entry.take(position, result, rows)
-            if entry.views[position].codes is not None:
-                entry.reject(position, last)
-                last = max(last, position + 1)
-        np.copyto(entry.by_plugins, entry.first)
+        runner, fused = self._runner, self._fused(entry.filters.fused, pod, rows)
+        for place in places:
+            hook = entry.views[place].hook
+            result = fused.get(hook.plugin) or runner.filter(hook, state, pod, rows, self.table)
+            if result is not PASSES:
+                entry.take(place, result, rows)
 
     def _fused(
         self, fused: Callable[[PodInfo], Mapping[str, T]] | None, pod: PodInfo, rows: Rows
@@ -219,8 +204,9 @@ class Passes:
     def scored_again(self, result: Evaluation, pod: PodInfo) -> Evaluation:
         """Return a result with other feasible rows, which are scored anew."""
         first = result.filtering.first
-        entry = Entry(first, first, first)
-        entry.result, entry.active = result, self.sets.active(NONE)
+        filters, active = self.sets.filters(NONE, NONE), self.sets.active(NONE)
+        entry = Entry(first, first, first, filters, active)
+        entry.result = result
         self.score_all(entry, pod)
         return entry.result
 
@@ -321,7 +307,7 @@ class Passes:
         return scores
 
     def _static_scores(
-        self, part: StaticPart, plugins: frozenset[str], entry: Entry, pod: PodInfo
+        self, plugins: frozenset[str], entry: Entry, pod: PodInfo
     ) -> StaticScores | None:
         """Return the static scores of an evaluation; None if some cannot be kept.
 
@@ -331,7 +317,8 @@ class Passes:
         scoring = entry.result.scoring
         if scoring is None or scoring.skipped is None:
             return None
-        rows, state = np.flatnonzero(part.first == FEASIBLE), entry.result.state.clone()
+        rows = np.flatnonzero(entry.rejecting(ALL_ROWS, entry.filters.static) == FEASIBLE)
+        state = entry.result.state.clone()
         state.write(Feasible(rows))
         views, total = dict[str, ScoreView](), np.zeros(len(entry.fixed), np.int64)
         for view in scoring.views:

@@ -37,6 +37,8 @@ class Filters(msgspec.Struct, frozen=True, eq=False):
     """The places of those of them that may reject other rows than before, with an equal key."""
     dynamic: list[int]
     """Both, in order."""
+    static: list[int]
+    """The places of the others."""
     dry_run: FilterDryRun
     """Runs them again on hypothetical pods."""
     fused: FusedFilters | None
@@ -151,6 +153,7 @@ def _filters(runner: Runner, skips: frozenset[str], inactive: frozenset[str]) ->
         wide,
         [place for place in wide if not _follows_from_key(runner, hooks[place])],
         [place for place in places if scopes[place] is not Scope.STATIC],
+        [place for place in places if scopes[place] is Scope.STATIC],
         dry_run,
         None if rules is None else rules.filters([hooks[place].plugin for place in places]),
     )

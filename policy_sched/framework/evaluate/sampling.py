@@ -100,17 +100,12 @@ class Sample:
 
     def _zones(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return a number per zone and region, shape (k,)."""
-        region, zone = (
-            np.where(old != 0, old, new)
-            for old, new in (
-                (self._label(OLD_REGION, rows), self._label(REGION, rows)),
-                (self._label(OLD_ZONE, rows), self._label(ZONE, rows)),
-            )
+        old_region, region, old_zone, zone = (
+            self._table.lookup(("label", key)).values[rows].astype(np.int64)
+            for key in (OLD_REGION, REGION, OLD_ZONE, ZONE)
         )
-        return (region << 32) | zone
-
-    def _label(self, key: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        return self._table.lookup(("label", key)).values[rows].astype(np.int64)
+        region = np.where(old_region != 0, old_region, region)
+        return (region << 32) | np.where(old_zone != 0, old_zone, zone)
 
 
 def _without(filtering: results.FilteredNodes, rows: NDArray[np.intp]) -> results.FilteredNodes:

@@ -63,12 +63,8 @@ class StaticPart(msgspec.Struct, eq=False):
 
     fixed: Codes
     """The rows that no filter looks at, as in `Entry`."""
-    first: Codes
-    """The static filter that rejects each row, as in FilteredNodes."""
     views: list[FilterView | None]
     """Of each filter of the profile; None for those that are not static."""
-    last: int = 0
-    """The number of the last filter that rejects a row."""
     fatal: dict[int, FatalCodes] = {}
     skipped: frozenset[str] = frozenset()
     """The static plugins that PreFilter left out."""
@@ -158,11 +154,9 @@ class StaticParts:
         filtering = entry.result.filtering
         if filtering.rejection is not None or filtering.narrowing:
             return None
-        views = [view if view.durability is Scope.STATIC else None for view in entry.views]
-        static = [place for place, view in enumerate(views) if view is not None]
-        first = entry.rejecting(np.arange(len(entry.fixed)), static)
+        static = entry.filters.static
+        views = [view if place in static else None for place, view in enumerate(entry.views)]
         fatal = {place: codes for place, codes in entry.fatal.items() if place in static}
-        last, skipped = int(first.max(initial=0)), filtering.skipped & self.plugins
-        part = StaticPart(entry.fixed, first, views, last, fatal, skipped)
+        part = StaticPart(entry.fixed, views, fatal, filtering.skipped & self.plugins)
         self._kept.put(self._place(key, pod), part)
         return part

@@ -250,35 +250,31 @@ class IncrementalCounts:
 
     def of(self, condition: Condition, amount: Amount, values: tuple[Any, ...]) -> IncrementalCount:
         """Return the count for some values, up to date; a pod counts ``amount(pod, *values)``."""
-        key = condition, tuple(map(_hashable, values))
+        nodes, key = self._nodes, (condition, tuple(map(_hashable, values)))
         count = self._kept.get(key)
         if count is None:
-            self._nodes.statuses_read |= condition.statuses
-            count = self._fresh(IncrementalCount(self._domains), condition, amount, values)
+            nodes.statuses_read |= condition.statuses
+            count = IncrementalCount(self._domains)
+            count.start(self._counted(condition, amount, values))
             self._kept.put(key, count)
-        elif count.version != self._nodes.journal.version:
-            self._follow(count, condition, amount, values)
+        elif count.version != nodes.journal.version:
+            changes = nodes.journal.since(count.version)
+            if (
+                changes is None
+                or nodes.n != len(count.by_row)
+                or (condition.equal and len(changes.rows) > thresholds.FEW_ROWS)
+            ):
+                count.start(self._counted(condition, amount, values))
+            else:
+                for row in changes.rows:
+                    count.put(row, sum(amount(p, *values) for p in nodes.pods_on(row).values()))
+        count.version = nodes.journal.version
         return count
 
-    def _follow(
-        self, count: IncrementalCount, condition: Condition, amount: Amount, values: tuple[Any, ...]
-    ) -> None:
-        nodes = self._nodes
-        changes = nodes.journal.since(count.version)
-        if (
-            changes is None
-            or nodes.n != len(count.by_row)
-            or (condition.equal and len(changes.rows) > thresholds.FEW_ROWS)
-        ):
-            self._fresh(count, condition, amount, values)
-            return
-        for row in changes.rows:
-            count.put(row, sum(amount(p, *values) for p in nodes.pods_on(row).values()))
-        count.version = nodes.journal.version
-
-    def _fresh(
-        self, count: IncrementalCount, condition: Condition, amount: Amount, values: tuple[Any, ...]
-    ) -> IncrementalCount:
+    def _counted(
+        self, condition: Condition, amount: Amount, values: tuple[Any, ...]
+    ) -> npt.NDArray[Any]:
+        """Return the numbers of all rows."""
         nodes = self._nodes
         numbers = np.zeros(nodes.n, np.object_ if condition.wide else np.int64)
         if self._pods is not None:
@@ -288,9 +284,7 @@ class IncrementalCounts:
         else:
             for row in nodes.row_of.values():
                 numbers[row] = sum(amount(p, *values) for p in nodes.pods_on(row).values())
-        count.start(numbers)
-        count.version = nodes.journal.version
-        return count
+        return numbers
 
     def _chosen(
         self, pods: PodTable, condition: Condition, values: tuple[Any, ...]
