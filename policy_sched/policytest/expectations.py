@@ -507,7 +507,7 @@ def _eviction(reader: Reader, value: object, path: FieldPath) -> ExpectedEvictio
 
 
 _NODES: Final = ("chosen", "nominated", "feasible", "best", "notOn", "order")
-_STATUSES: Final = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind")
+STATUSES: Final = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind")
 _SHOWN: Final = 8
 """Names that a hint lists."""
 
@@ -528,7 +528,7 @@ def mentions(stated: Plain, at: FieldPath) -> Iterator[Mention]:
     """Yield what the entry at ``at`` of ``expect`` names; pods with their namespaces."""
     for field in _NODES:
         yield from _texts("node", stated.get(field), (*at, field))
-    for field in _STATUSES:
+    for field in STATUSES:
         yield from _of_status(stated.get(field), (*at, field))
     for node, status in _items(stated.get("rejected")):
         yield Mention("node", node, (*at, "rejected", node), key=True)

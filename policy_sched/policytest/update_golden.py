@@ -8,9 +8,10 @@ mended until nothing differs.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import yaml
@@ -21,8 +22,11 @@ from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.model import quantity_text, units
 from policy_sched.policytest.comparison import as_far_as
 from policy_sched.policytest.expectations import (
+    EVICTION,
+    STATUSES,
     ExpectedOutcome,
     ExpectedScore,
+    GroupOutcome,
     PluginOutcome,
     QuotaNumber,
 )
@@ -34,7 +38,6 @@ from policy_sched.policytest.scenario import MAX_YAML, decision_name, load_scena
 ROUNDS: Final = 20
 """Far more than a file's longest chain of steps that change each other."""
 
-_PLUGIN_OUTCOMES: Final = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit")
 _Edit = tuple[int, int, str]
 
 
@@ -81,7 +84,8 @@ def _edits(
         yield _appended(document, placed)
     times: Counter[str] = Counter()
     for i, stated in enumerate(steps):
-        pod = full_name(stated["pod"]) if "pod" in stated else ""
+        nothing = EVICTION if "evicted" in stated else ""
+        pod = full_name(stated["pod"]) if "pod" in stated else nothing
         times[pod] += 1
         name = decision_name(pod, times[pod])
         at: FieldPath = ("expect", i)
@@ -107,14 +111,17 @@ def _placement(name: str, got: ExpectedOutcome) -> Plain:
 
 
 def _restated(stated: Plain, got: ExpectedOutcome, fields: set[str]) -> Plain:
-    """Return an expectation in the shape of ``stated``; ``fields`` are those that differ."""
+    """Return an expectation in the shape of ``stated``; ``fields`` are those that differ.
+
+    What is stated of something that did not happen is left out.
+    """
     heads = {field.partition(".")[0] for field in fields}
     new: Plain = {}
     for key, value in stated.items():
         if key not in heads:
             new[key] = value
-        elif key in _PLUGIN_OUTCOMES:
-            outcome = getattr(got, _ATTRIBUTES[key])
+        elif key in STATUSES:
+            outcome = getattr(got, _field(key))
             if outcome is not None:
                 new[key] = _plugin_outcome(value, outcome, key, fields)
         elif key == "rejected":
@@ -124,65 +131,75 @@ def _restated(stated: Plain, got: ExpectedOutcome, fields: set[str]) -> Plain:
                 if node in (got.rejected or {})
             }
             new |= {key: outcomes} if outcomes else {}
-        elif key == "scores":
-            ours = got.scores or {}
-            scores = {n: _score(o, ours[n]) for n, o in _mapping(value).items() if n in ours}
-            new |= {key: scores} if scores else {}
-        elif key == "quotas":
-            quotas = got.quotas or {}
-            new[key] = {n: _quota(e, quotas[n]) for n, e in _mapping(value).items() if n in quotas}
-        else:
-            new[key] = _plain(key, value, got)
+        elif key == "group":
+            new |= {} if got.group is None else {key: _group(_mapping(value), got.group, fields)}
+        elif key in OF_NAMES:
+            ours = getattr(got, key) or {}
+            read = OF_NAMES[key]
+            named = {n: read(e, ours[n]) for n, e in _mapping(value).items() if n in ours}
+            new |= {key: named} if named else {}
+        elif (ours := PLAIN[key](value, got)) is not None or key == "chosen":
+            new[key] = ours
     return new
 
 
-_ATTRIBUTES: Final = {
-    "preEnqueue": "pre_enqueue",
-    "preFilter": "pre_filter",
-    "postFilter": "post_filter",
-    "reserve": "reserve",
-    "permit": "permit",
+def _field(key: str) -> str:
+    """Return the field of an outcome for a key of an expectation."""
+    return re.sub("([A-Z])", r"_\1", key).lower()
+
+
+def _queue(stated: object, got: ExpectedOutcome) -> object:
+    pods = {full_name(name) for name in _names(stated)}
+    ours = [[_short(n) for n in equal if n in pods] for equal in got.queue or ()]
+    return [equal[0] if len(equal) == 1 else equal for equal in ours if equal]
+
+
+def _not_on(stated: object, got: ExpectedOutcome) -> object:
+    nodes = [stated] if isinstance(stated, str) else _items(stated)
+    return [node for node in nodes if node not in (got.best or ())]
+
+
+def _group(stated: Plain, got: GroupOutcome, fields: set[str]) -> Plain:
+    ours: Plain = {
+        "name": _short(got.name or ""),
+        "order": _shorts(got.order),
+        "code": got.code,
+        "waitingOnPreemption": bool(got.waiting),
+        "victims": _shorts(got.victims),
+        "condition": None if got.condition is None else asdict(got.condition),
+    }
+    new = {key: ours[key] if f"group.{key}" in fields else value for key, value in stated.items()}
+    return {key: value for key, value in new.items() if value is not None}
+
+
+PLAIN: Final[Mapping[str, Callable[[object, ExpectedOutcome], object]]] = {
+    "chosen": lambda _, got: got.best[0] if got.best else None,
+    "notOn": _not_on,
+    "feasible": lambda _, got: sorted(got.feasible or ()),
+    "best": lambda _, got: sorted(got.best or ()),
+    "order": lambda stated, got: _ranked(
+        [name for name in _names(stated) if name in (got.scores or {})], got.scores or {}
+    ),
+    "queue": _queue,
+    "evicted": lambda _, got: _shorts(got.evicted),
+    "allowed": lambda _, got: _shorts(got.allowed),
+    "rejectedWaiting": lambda _, got: _shorts(tuple(got.rejected_waiting or ())),
+    "activates": lambda _, got: _shorts(got.activates),
+    "victims": lambda _, got: [pod for each in got.preemption or () for pod in each.victims],
+    "devices": lambda stated, got: _devices(stated, got.devices or {}),
+    "deallocated": lambda _, got: list(got.deallocated or ()),
+    "preemption": lambda _, got: [
+        {"node": eviction.node, "victims": list(eviction.victims)}
+        for eviction in got.preemption or ()
+    ],
+    "nominated": lambda _, got: got.nominated,
+    "placement": lambda _, got: got.placement,
+    "used": lambda _, got: got.used,
+    "message": lambda stated, got: as_far_as(
+        stated if isinstance(stated, str) else "", str(got.message or "")
+    ),
 }
-
-
-def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
-    best, totals = got.best or (), got.scores or {}
-    if key == "chosen":
-        return best[0] if best else None
-    if key == "notOn":
-        nodes = [stated] if isinstance(stated, str) else _items(stated)
-        return [node for node in nodes if node not in best]
-    if key == "feasible":
-        return sorted(got.feasible or ())
-    if key == "best":
-        return sorted(best)
-    if key == "order":
-        return _ranked([name for name in _names(stated) if name in totals], totals)
-    if key == "queue":
-        pods = {full_name(name) for name in _names(stated)}
-        ours = [[_short(n) for n in equal if n in pods] for equal in got.queue or ()]
-        return [equal[0] if len(equal) == 1 else equal for equal in ours if equal]
-    if key == "raw":
-        return {n: score for n, score in (got.raw or {}).items() if n in _mapping(stated)}
-    if key in ("allowed", "rejectedWaiting", "activates", "victims"):
-        victims = [pod for eviction in got.preemption or () for pod in eviction.victims]
-        ends = {
-            "allowed": got.allowed,
-            "rejectedWaiting": got.rejected_waiting,
-            "activates": got.activates,
-        }
-        return [_short(pod) for pod in ends.get(key) or ()] if key in ends else victims
-    if key == "devices":
-        return _devices(stated, got.devices or {})
-    if key == "preemption":
-        return [
-            {"node": eviction.node, "victims": list(eviction.victims)}
-            for eviction in got.preemption or ()
-        ]
-    if key == "nominated":
-        return got.nominated
-    message = str(got.message or "")
-    return as_far_as(stated if isinstance(stated, str) else "", message)
+"""How what happened is stated, by key of an expectation."""
 
 
 def _quota(stated: object, got: Mapping[str, QuotaNumber]) -> Plain:
@@ -212,6 +229,10 @@ def _names(stated: object) -> list[str]:
 
 def _short(pod: str) -> str:
     return pod.removeprefix("default/")
+
+
+def _shorts(pods: Sequence[str] | None) -> list[str]:
+    return list(map(_short, pods or ()))
 
 
 def _devices(stated: object, got: Mapping[str, tuple[str, ...]]) -> object:
@@ -277,6 +298,16 @@ def _mapping(value: object) -> Plain:
 
 def _items(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+OF_NAMES: Final[Mapping[str, Callable[[object, Any], object]]] = {
+    "scores": _score,
+    "quotas": _quota,
+    "raw": lambda _, score: score,
+    "placements": lambda _, score: score,
+    "claims": lambda stated, claim: {name: claim.get(name) for name in _mapping(stated)},
+}
+"""How what happened is stated of each name, by key of an expectation."""
 
 
 # Editing the text.

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.policytest.expectations import KEYS, STATUSES
 from policy_sched.policytest.runner import ScenarioRun, run_file
-from policy_sched.policytest.update_golden import update_file
+from policy_sched.policytest.update_golden import OF_NAMES, PLAIN, update_file
 
 HEAD = """\
 # what is promised
@@ -64,6 +65,41 @@ expect:
 - {pod: b, chosen: null, message: {matches: taint}}
 """
     )
+
+
+def test_what_did_not_happen_is_left_out(tmp_path: Path) -> None:
+    """Groups, placements, claims and PreBind were given the message, and the file was none then."""
+    text = """\
+expect:
+- pod: a
+  chosen: n2
+  preBind: {code: Error}
+  claims: {gpu: {reservedFor: [a]}}
+  deallocated: [gpu]
+  placement: zone-a
+  placements: {zone-a: 5}
+  group: {order: [a]}
+"""
+    assert updated(tmp_path, text) == "expect:\n- pod: a\n  chosen: n2\n  deallocated: []\n"
+
+
+def test_evictions_are_updated(tmp_path: Path) -> None:
+    """They are stated of no pod, and were passed over."""
+    text = """\
+ops: [{evict: true}, {decide: a}, {order: true}]
+expect:
+- evicted: [a] # none is
+- {pod: a, chosen: n1}
+- queue: [a, b]
+"""
+    shown = updated(tmp_path, text)
+    assert "- evicted: [] # none is\n- {pod: a, chosen: n2}\n- queue: [b]\n" in shown
+
+
+def test_every_key_can_be_updated() -> None:
+    """All others are of records, or are no result."""
+    restated = {*STATUSES, *OF_NAMES, *PLAIN, "rejected", "group"}
+    assert set(KEYS) - restated == {"pod", "errors", "op", "pods", "less", "errorAt"}
 
 
 def test_later_steps_follow_earlier_ones(tmp_path: Path) -> None:
