@@ -49,6 +49,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 JSON: Final = "application/json"
 NO_ROLLOUT: Final = "nothing is rolled out: there is no Rollout, or no change since the start"
+NOT_LEADING: Final = "another instance leads, and drives the rollout: ask that one"
 NO_PAGE: Final = "the server could not find the requested resource"
 _READING: Final = ("GET", "HEAD")
 VALIDATE: Final = "/validate"
@@ -283,11 +284,11 @@ class Endpoints:
         """Return where the rollout is, as text or JSON."""
         control = self._offered.instance.rollout
         report = None if control is None else control.report()
-        return (
-            _status(404, "NotFound", NO_ROLLOUT)
-            if report is None
-            else await _report(request, report)
-        )
+        return self._no_rollout() if report is None else await _report(request, report)
+
+    def _no_rollout(self) -> web.Response:
+        why = NO_ROLLOUT if self._offered.instance.leads else NOT_LEADING
+        return _status(404, "NotFound", why)
 
     async def _ask_rollout(self, request: web.BaseRequest, caller: Caller) -> web.Response:
         """Promote or abort the candidate; a hash in the query says which one is meant."""
@@ -295,7 +296,7 @@ class Endpoints:
             return _not_allowed("POST, PUT")
         control = self._offered.instance.rollout
         if control is None or control.report() is None:
-            return _status(404, "NotFound", NO_ROLLOUT)
+            return self._no_rollout()
         requester = "" if caller == ANONYMOUS else caller.name
         action, candidate = _ROLLOUT[request.path], request.query.get("candidate", "")
         refusal = control.request(action, candidate, requester)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from policy_sched.rollout import (
     Action,
     RolloutReport,
@@ -65,6 +67,21 @@ def test_a_rollout_is_shown_and_asked(tmp_path: Path) -> None:
             found = await ask("/-/rollout/promote?candidate=new", "admin", "POST")
             assert "promoted in step 1 by admin" in found["text"]
             assert control.state.phase == "Promoted"
+
+    asyncio.run(scenario())
+
+
+def test_a_standby_names_the_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said that nothing is rolled out, while the leader rolled out what both have read."""
+    served = Served(tmp_path)
+    monkeypatch.setattr(type(served.instance), "leads", False)
+
+    async def scenario() -> None:
+        async with served.session() as ask:
+            served.door.rights["admin"] |= {"post /-/rollout/promote"}
+            for path, method in (("/rollout", "GET"), ("/-/rollout/promote", "POST")):
+                found = await ask(path, "admin", method)
+                assert (found["status"], "another instance leads" in found["text"]) == (404, True)
 
     asyncio.run(scenario())
 
