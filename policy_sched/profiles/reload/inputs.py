@@ -272,7 +272,11 @@ class PolicyFiles(msgspec.Struct, frozen=True):
             top, root = (number, given) if given.is_dir() else (f"{number}-file", given.parent)
             for file in map(str, load.with_schemas(given)):
                 found[f"/{top}/{os.path.relpath(file, root)}"] = file
-        return found
+        # names are bytes to the system, and text in a record
+        return {
+            os.fsencode(place).decode("utf-8", "backslashreplace"): file
+            for place, file in found.items()
+        }
 
     def _sources(self) -> dict[str, str]:
         """Return the texts of all files by their places, and of objects by their names."""

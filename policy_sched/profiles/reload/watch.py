@@ -141,6 +141,7 @@ async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[
     """Yield True when something happened in one of the directories, False after each `poll`."""
     # imported here: only a running instance watches
     from watchfiles import awatch  # noqa: PLC0415
+    from watchfiles._rust_notify import WatchfilesRustInternalError  # noqa: PLC0415
 
     try:
         events = awatch(
@@ -156,6 +157,14 @@ async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[
             yield bool(files)
     except FileNotFoundError:
         return  # a directory went between two looks; the next look finds where to watch
+    except ExceptionGroup as group:
+        if group.split(WatchfilesRustInternalError)[1] is not None:
+            raise
+        for _ in range(
+            1 + poll // QUIET
+        ):  # an event about a name that is no text: the poll finds it
+            if not end.is_set():
+                await asyncio.sleep(QUIET / 1000)
 
 
 def _identities(watched: Iterable[Watched]) -> list[tuple[str, tuple[int, int]]]:

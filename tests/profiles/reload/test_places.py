@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from policy_sched.profiles.reload import PolicyFiles, is_place
@@ -59,6 +60,15 @@ def test_the_same_files_elsewhere_have_the_same_texts(tmp_path: Path) -> None:
     """A folder that is moved is no change."""
     first, second = (written(tmp_path / name).compile() for name in ("first", "second"))
     assert first.sources == second.sources
+
+
+def test_a_name_that_is_no_text_has_a_place(tmp_path: Path) -> None:
+    """A record is JSON, which has no such bytes."""
+    name = os.fsdecode(b"p\xff.yaml")
+    (tmp_path / name).write_text(POLICY.format(name="Odd", inputs="", most=3))
+    compiled = PolicyFiles(None, (str(tmp_path),), keeps_texts=True).compile()
+    assert [place.encode() for place in compiled.sources] == [b"/0/p\\xff.yaml"]
+    assert PolicyFiles().compile_texts(compiled.sources).content_hash == compiled.content_hash
 
 
 def test_no_text_is_written_outside_its_folder(tmp_path: Path) -> None:

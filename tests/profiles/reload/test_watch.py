@@ -197,6 +197,30 @@ def test_a_replaced_directory_is_watched_anew(tmp_path: Path) -> None:
     assert asyncio.run(asyncio.wait_for(scenario(), BOUND)) == 3
 
 
+def test_a_name_that_is_no_text_ends_no_watch(tmp_path: Path) -> None:
+    """An event about it ended the process; its file, and others, are polled."""
+    odd, file = tmp_path / os.fsdecode(b"b\xff.yaml"), tmp_path / "a.yaml"
+    for path in (odd, file):
+        path.write_text("x: 1", encoding="utf-8")
+
+    async def scenario() -> list[str]:
+        stop, found = asyncio.Event(), list[str]()
+        watched = Watched((str(tmp_path),))
+        odd.write_text("x: 2", encoding="utf-8")
+        async for _, files in changes([watched], stop, poll=200):
+            found += files
+            if len(found) == 1:
+                odd.write_text("x: 3", encoding="utf-8")
+            elif len(found) == 2:
+                file.write_text("x: 2", encoding="utf-8")
+            else:
+                stop.set()
+        return found
+
+    found = asyncio.run(asyncio.wait_for(scenario(), BOUND))
+    assert found == [str(odd), str(odd), str(file)]
+
+
 class _Looks(asyncio.Event):
     """An end that never comes; the thread that watches asks for it each time that it wakes up."""
 
