@@ -327,7 +327,7 @@ class Fact(NamedTuple):
         return needs <= constants if self.every else not needs.isdisjoint(constants)
 
 
-_FRESH: Final = "any'"
+_FRESH: Final = "any!"
 
 
 class Terms:
