@@ -212,7 +212,7 @@ def _of_preemption(policy: PolicyTerms) -> Iterator[Claim]:
     name = policy.name
 
     def said(function: str) -> Judge:
-        return lambda run: bound_says(run((name,))[0], name)[function]
+        return lambda run: bool(bound_says(run((name,))[0], name)[function])
 
     for rule, given, function, holds, words in (
         (policy.eligible, policy.matches, ELIGIBLE, policy.preempts, "some pod may evict others"),

@@ -25,7 +25,7 @@ from policy_sched.language.runtime import FAILED, Activation
 from policy_sched.language.values import RuleError
 from policy_sched.lru import Lru
 from policy_sched.model import Pod, PodInfo
-from policy_sched.plugins.rules import bind
+from policy_sched.plugins.rules import BoundPolicy, bind
 from policy_sched.policytest import (
     ExpectedOutcome,
     PluginOutcome,
@@ -131,7 +131,11 @@ def document(
             "kind": "KubeSchedulerConfiguration",
             "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}],
         },
-        "objects": [*_namespaces(values, pod), *_nodes(values, full=full)],
+        "objects": [
+            *_namespaces(values, pod),
+            *_nodes(values, full=full),
+            *(of for key, of in values.leaves.items() if key[0] == "object"),
+        ],
         "pending": [pod],
         "expect": [{"pod": f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"}],
     }
@@ -406,27 +410,36 @@ def loaded(test: Plain) -> tuple[Scenario, Scheduler, Mapping[str, CompiledPolic
     return scenario, scheduler, plans[0].policies
 
 
-def bound_says(test: Plain, name: str) -> dict[str, bool]:
-    """Return what the rules that preemption asks say of a test's pod and victim, by function."""
-    said = dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM, FAILS, CONDITIONS_FAIL), False)
+def bound_says(test: Plain, name: str) -> dict[str, Any]:
+    """Return what `said_of` does of a policy, and the pod and the pods of a test."""
     if not name:
-        return said
+        return dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM, FAILS, CONDITIONS_FAIL), False)
     scenario, scheduler, policies = loaded(test)
-    handle, pod = scheduler.handle, PodInfo.of(scenario.pending[0])
-    bound, cycle = bind(policies[name], handle.nodes, handle.pods), cycle_of(scheduler, pod)
-    said[FAILS], said[CONDITIONS_FAIL] = True, bound.score is not None
+    bound = bind(policies[name], scheduler.handle.nodes, scheduler.handle.pods)
+    return said_of(bound, scheduler, PodInfo.of(scenario.pending[0]))
+
+
+def said_of(bound: BoundPolicy, scheduler: Scheduler, pod: PodInfo) -> dict[str, Any]:
+    """Return what the rules that preemption asks say of a pod, by function of claims.
+
+    ``victim``: the UIDs of the pods that it may evict, none where there are none.
+    """
+    pods, now, cycle = scheduler.handle.pods, scheduler.handle.now(), cycle_of(scheduler, pod)
+    said: dict[str, Any] = dict.fromkeys((TAKES_PART, ELIGIBLE, VICTIM), False)
+    said |= {FAILS: True, CONDITIONS_FAIL: bound.score is not None}
     with suppress(RuleError):
         if bound.matches(pod, cycle):
             bound.matches_score(pod, cycle)
         said[CONDITIONS_FAIL] = False
     with suppress(RuleError):
         said[TAKES_PART] = bound.matches(pod, cycle)
-        rules, row = bound.preemption, scheduler.cache.pod_row(VICTIM_UID)
+        rules = bound.preemption
         if rules is not None and said[TAKES_PART]:
-            said[ELIGIBLE] = rules.eligible(pod, scenario.now)
-            if row is not None and said[ELIGIBLE]:
-                rows = PodRows(handle.pods, np.array([[row]]))
-                said[VICTIM] = bool(rules.victim(pod, scenario.now, rows)[0, 0])
+            said[ELIGIBLE] = rules.eligible(pod, now)
+            uids = {row: info.uid for row, info in enumerate(pods.infos) if info is not None}
+            if uids and said[ELIGIBLE]:
+                may = rules.victim(pod, now, PodRows(pods, np.array([list(uids)])))[0]
+                said[VICTIM] = {uid for uid, goes in zip(uids.values(), may, strict=True) if goes}
         said[FAILS] = False
     return said
 

@@ -1,11 +1,11 @@
-"""Examples where the solver finds none or gives up: pods and nodes at random, and tests beside.
+"""Examples where the solver finds none or gives up: clusters at random, and tests beside.
 
-Theory of operation. What is drawn is mostly plain, near the numbers and texts that a claim or a
-policy names, and the same each time. `samples` draws values of the constants of a question.
-`differing` draws small clusters, on which the programs of two versions of a policy run: what has
-no term (domains, parts of texts, the time) and what takes the solver long often differs on one.
-`sights` and `differences` run the tests beside a policy, which have more than one pod and one
-node. The scheduler confirms whatever is found, as any other counterexample.
+Theory of operation. What is drawn is mostly plain, near the numbers and texts that policies name,
+and the same each time. `clusters` draws small clusters, with pod groups and with objects of inputs
+as their schemas describe them, and says what rules are there. `differing` runs the programs of two
+versions of a policy on them: what has no term (domains, parts of texts, the time) and what takes
+the solver long often differs on one. `sights` and `differences` run the tests beside a policy. The
+scheduler confirms whatever is found, as any other counterexample.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import z3
 
-from policy_sched.cluster import Cache
 from policy_sched.errors import PolicySchedError
-from policy_sched.language import check, compile_policy
-from policy_sched.language.runtime import Activation
+from policy_sched.language import check
+from policy_sched.language.stdlib import policy_environment
 from policy_sched.language.syntax import ast
-from policy_sched.language.values import RuleError
-from policy_sched.manifests import decode_object
+from policy_sched.language.values import RuleError, types
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.policytest import (
@@ -39,83 +37,48 @@ from policy_sched.policytest import (
     load_scenarios,
     observe_scenario,
 )
-from policy_sched.prove import counterexample
-from policy_sched.prove.counterexample import RUN
-from policy_sched.prove.solving import Question
-from policy_sched.prove.terms import Code, is_term, parts_of, texts_in
-from policy_sched.scheduler.setup import load_cluster
+from policy_sched.prove.counterexample import (
+    RUN,
+    Values,
+    cycle_of,
+    document,
+    loaded,
+    pending_pod,
+    said_of,
+    scenario_of,
+)
+from policy_sched.prove.rules import read
+from policy_sched.prove.terms import Code, is_term
+from policy_sched.scheduler import Scheduler
 
 Leaves = Mapping[tuple[Any, ...], Any]
 """The value of each constant of a model; None is a text that is missing."""
 Sights = Mapping[tuple[str, str], Sequence[str]]
 """What rules were, in words ("true", "false", "error", scores), by policy and place in it."""
-#: What is tried beside what is named.
+#: What is drawn beside what is named.
 _TEXTS: Final = ("a", "b", "a,b", "1", "7", "1.2.0", "2.0.0", "yes", "true", "owner")
 _NUMBERS: Final = (0, 0, 1, 2, 10, 100, 1000, 4000, 100_000, 1_000_000, 2**30)
-#: Draws of one claim: of all pods and nodes, and of those that come near what is asked.
-DRAWS: Final = 300
 _DURATION: Final = re.compile(r"(\d{1,6})([smh])")
 NOW: Final = ("now",)
-"""What the hour of an example is called."""
-#: When the pods are decided: at half past `NOW`, which is 12.
-_NOW: Final = 1_767_270_600_000_000_000
+"""What the hour of an example is called; the pods are decided at half past it."""
 #: Clusters of one policy, and pods for each.
 _CLUSTERS: Final = 300
 _PODS: Final = 8
 _SIDES: Final = ("node", "peer", "peer2")
 _KEY: Final = re.compile(r"[a-z0-9.-]+/[a-zA-Z0-9.-]+")
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _OWN: Final = ("scheduling_gates", "tolerations", "node_selector", "node_name", "name")
 """What running pods do not have of pending ones."""
 _SUMS: Final = ("requested", "nonZeroRequested", "podCount", "non_zero_requests")
 """What follows from the pods."""
 _NUMBER, _TEXT = z3.Int("number"), z3.String("text")
 """What is drawn beside what has a term."""
+_GROUP: Final = "scheduling.x-k8s.io"
+"""The API group of pod groups."""
 _TESTS_FILE: Final = "tests.yaml"
 #: Tests that are run for one policy.
 _MOST: Final = 20
 T = TypeVar("T")
-
-
-class Draws:
-    """Values of constants, drawn near the numbers and texts of a question."""
-
-    def __init__(self, terms: list[Any], constants: Sequence[Any] = ()) -> None:
-        """``constants``: texts and numbers that policies name."""
-        self._random = Random(7)  # noqa: S311  # examples, no secrets
-        named = [text for text in constants if isinstance(text, str)]
-        self._texts = [text for text in (*texts_in(terms), *named) if len(text) < 64]
-        numbers = {p.term.as_long() for p in parts_of(terms) if z3.is_int_value(p.term)}
-        numbers |= {number for number in constants if type(number) is int}
-        self._written = [str(number) for number in constants if not isinstance(number, str)]
-        self._written += [
-            moment.strftime("%Y-%m-%dT%H:%M:%SZ") for text in named for moment in _moments(text)
-        ]
-        near = sorted({n + by for n in numbers for by in (-1, 0, 1) if abs(n) < 2**62})
-        self._numbers = [*near, *_NUMBERS]
-        self.draw_texts()
-
-    def draw_texts(self) -> None:
-        """Choose the texts of what is drawn next: few, as it matters which are equal."""
-        self._drawn = self._random.choices([*self._texts, *_TEXTS], k=2)
-        if self._written:
-            written, numbers = self._random.choices(self._written, k=2), map(str, self._numbers)
-            written += self._random.choices([*numbers], k=2)
-            self._drawn += [*written, ",".join(written[1:3])]
-
-    def value(self, leaf: Any, key: tuple[Any, ...], plain: float) -> Any:
-        """Return a value for a constant; ``plain``: how often it is absent, empty, or 0."""
-        random = self._random
-        if not is_term(leaf) and not isinstance(leaf, Code):
-            return leaf
-        if random.random() < plain:
-            return plainest(leaf, key)
-        if isinstance(leaf, Code) or z3.is_string(leaf):
-            return random.choice(self._drawn)
-        if z3.is_bool(leaf):
-            return random.random() < 0.5
-        if key[-1] in ("length", "podCount"):
-            return random.randrange(4)
-        return random.choice(self._numbers)
 
 
 def _moments(text: str) -> Iterator[datetime]:
@@ -138,35 +101,11 @@ def plainest(leaf: Any, key: tuple[Any, ...]) -> Any:
     return 110 if key == ("node", "allocatable", "pods") else 0
 
 
-def samples(
-    question: Question, leaves: Leaves, start: Leaves, *, exact: bool = True
-) -> Iterator[Leaves]:
-    """Yield values of the constants that concern a question, under which it may hold.
-
-    The first are those of ``start``; each differs in some from those before. Without ``exact``
-    other constants may concern it, too, through what has no term.
-    """
-    own = question.own(leaves) if exact else leaves
-    draws, random = Draws(question.stated), Random(11)  # noqa: S311
-    values = {key: start.get(key, plainest(leaf, key)) for key, leaf in own.items()}
-    seen = set[str]()
-    for number in range(DRAWS):
-        draws.draw_texts()
-        changed = random.sample(list(own), min(len(own), random.choice((1, 2, 2, 3, 8))))
-        other = {**values, **{key: draws.value(own[key], key, 0.3) for key in changed}}
-        other = other if number else values
-        if not exact:
-            other = {**other, NOW: random.randrange(24)}
-        if repr(other) not in seen and question.fits(own, other):
-            values = other
-            yield values
-        seen.add(repr(other))
-
-
-def constants_of(*policies: check.CheckedPolicy) -> list[Any]:
-    """Return the texts and numbers that policies and their parameters name."""
+def _named(policies: Sequence[check.CheckedPolicy]) -> tuple[list[Any], set[str]]:
+    """Return the texts and numbers that policies and their parameters name, and the variables."""
     todo: list[Any] = [*policies]
     found: dict[Any, None] = {}
+    variables = set[str]()
     while todo:
         match todo.pop():
             case check.CheckedPolicy() as policy:
@@ -177,15 +116,17 @@ def constants_of(*policies: check.CheckedPolicy) -> list[Any]:
             case ast.UserFunction() as function:
                 todo.append(function.body)
             case ast.Core() as core:
-                constants = (p.value for p in check.walk(core) if isinstance(p, ast.Const))
+                parts = [*check.walk(core)]
+                constants = (part.value for part in parts if isinstance(part, ast.Const))
                 found |= dict.fromkeys(of for constant in constants for of in _plain(constant))
+                variables |= {part.name for part in parts if isinstance(part, ast.Var)}
             case Mapping() as inner:
                 todo += inner.values()
             case tuple() | list() as parts:
                 todo += parts
             case msgspec.Struct() as record:
                 todo += [getattr(record, name) for name in record.__struct_fields__]
-    return list(found)
+    return list(found), variables
 
 
 def _plain(value: Any) -> Iterator[Any]:
@@ -199,100 +140,46 @@ def _plain(value: Any) -> Iterator[Any]:
         yield value
 
 
-def differing(
-    name: str, sides: Sequence[Sequence[check.CheckedPolicy]], leaves: Leaves
-) -> Iterator[Leaves]:
-    """Yield clusters with a pod of which two versions of a policy make something else."""
-    both = [[policy for policy in side if policy.name == name] for side in sides]
-    policies = [policy for side in both for policy in side]
-    if any(policy.inputs for policy in policies):
-        return
-    programs = [[compile_policy(policy)[0] for policy in side] for side in both]
-    draws = _Clusters(leaves, constants_of(*policies))
-    for _ in range(_CLUSTERS):
-        cluster, pods = draws.cluster()
-        try:
-            test = counterexample.document(counterexample.Values(cluster), (), ())
-        except PolicySchedError:
-            continue
-        cache = Cache()
-        decoded = [decode_object(each, lambda *_problem: None) for each in test["objects"]]
-        load_cluster(cache, [item for item in decoded if item is not None])
-        cycle = Activation(now=_NOW)
-        bound = [[bind(p, cache.nodes, cache.pods) for p in side if p] for side in programs]
-        for pod in pods:
-            values = {**cluster, **pod}
-            info = counterexample.pending_pod(counterexample.Values(values))
-            old, new = ([_made(one, info, cycle) for one in side] for side in bound)
-            if old != new:
-                yield values
-
-
-def smaller(values: Leaves) -> Iterator[Leaves]:
-    """Yield clusters with a node, a pod, or something else less."""
-    for side in _SIDES[:0:-1]:
-        if (side, "there") in values:
-            yield {key: of for key, of in values.items() if key[0] != side}
-    for key, of in values.items():
-        if key[-1] == "length" and of:
-            yield {**values, key: of - 1}
-    for key, of in values.items():
-        if of and key[-1] not in ("length", "there"):
-            yield {other: value for other, value in values.items() if other != key}
-
-
-def _made(policy: Any, pod: PodInfo, cycle: Activation) -> Any:
-    """Return what a policy makes of a pod: refusals, codes and reasons by row, and raw scores."""
-    try:
-        held = policy.pre_enqueue(pod, cycle)
-        if held or not policy.matches(pod, cycle):
-            return held, None
-        held = policy.before.refusal(pod, cycle, ())
-        codes = None if held else policy.filters().codes(pod, cycle)
-        scored = not held and policy.score is not None and policy.matches_score(pod, cycle)
-        raw = policy.score.raw(pod, cycle, None, marked=True).tolist() if scored else None
-    except RuleError as error:
-        return str(error), None
-    passed: list[Any] = [] if codes is None else codes.tolist()
-    if raw is not None and passed:
-        raw = [score for score, code in zip(raw, passed, strict=True) if code == 0]
-    filters = policy.filters()
-    reasons = [code and filters.explain_row(pod, cycle, i, code) for i, code in enumerate(passed)]
-    return held, passed, raw, reasons
-
-
 class _Clusters:
-    """Draws clusters of up to three nodes with pods, and pending pods."""
+    """Draws clusters of up to three nodes with pods and objects, and pending pods."""
 
-    def __init__(self, leaves: Leaves, constants: Sequence[Any]) -> None:
+    def __init__(self, leaves: Leaves, policies: Sequence[check.CheckedPolicy]) -> None:
         self._random = Random(5)  # noqa: S311  # examples, no secrets
-        self._draws = Draws([], constants)
+        constants, variables = _named(policies)
+        texts = [text for text in constants if isinstance(text, str)]
+        self._texts = [text for text in texts if len(text) < 64]
+        numbers = {number for number in constants if type(number) is int}
+        near = sorted({n + by for n in numbers for by in (-1, 0, 1) if abs(n) < 2**62})
+        self._numbers = [*near, *_NUMBERS]
+        self._written = [str(number) for number in constants if not isinstance(number, str)]
+        self._written += [
+            moment.strftime("%Y-%m-%dT%H:%M:%SZ") for text in texts for moment in _moments(text)
+        ]
+        self._grouped = "podGroup" in variables
+        self._inputs = [given for policy in policies for given in policy.inputs]
+        keys = [text for text in texts if _KEY.fullmatch(text)]
+        keys += [f"{_GROUP}/pod-group"] * self._grouped
         self._leaves = {
-            key: leaf
-            for key, leaf in leaves.items()
-            if key[0] in ("node", "pod", "namespace") and key[1] not in _SUMS
+            **_leaves_named(keys),
+            **{
+                key: leaf
+                for key, leaf in leaves.items()
+                if key[0] in ("node", "pod", "namespace") and key[1] not in _SUMS
+            },
         }
-        keys = [text for text in constants if isinstance(text, str) and _KEY.fullmatch(text)]
-        named: dict[Any, Any] = {
-            ("node", "allocatable", key): _NUMBER for key in ("cpu", "memory", *keys[:5])
-        }
-        named |= {("pod", "requests", key[2]): _NUMBER for key in named}
-        for kind, part in product(("node", "pod"), ("label", "annotation")):
-            plural = part if kind == "node" else f"{part}s"
-            named |= {(kind, plural, key): Code(True, _TEXT) for key in keys}
-        named |= {("pod", name): _TEXT for name in ("owner_uid", "owner_name", "owner_kind")}
-        self._leaves = {**named, ("pod", "priority"): _NUMBER, **self._leaves}
 
     def cluster(self) -> tuple[Leaves, list[Leaves]]:
         """Return nodes with their pods, and pods that each may be decided with them."""
-        random, values = self._random, dict[Any, Any]({NOW: 12})
-        self._draws.draw_texts()
+        random = self._random
+        values: dict[Any, Any] = {NOW: 12 if random.random() < 0.7 else random.randrange(24)}
+        self._draw_texts()
         plain = random.choice((0.1, 0.3, 0.6))
         for side in _SIDES[: random.choice((1, 1, 2, 3))]:
             values |= self._node(side, plain)
             if side != "node":
                 values[side, "there"] = True
         values |= self._of("namespace", ("namespace",), plain)
+        values |= {("object", i): of for i, of in enumerate(self._objects())}
         pods = [self._of("pod", ("pod",), plain) for _ in range(_PODS)]
         for pod in pods:
             length = ("pod", "scheduling_gates", "length")
@@ -300,9 +187,34 @@ class _Clusters:
                 pod[length] = 0
         return values, list(pods)
 
+    def _draw_texts(self) -> None:
+        """Choose the texts of what is drawn next: few, as it matters which are equal."""
+        self._drawn = self._random.choices([*self._texts, *_TEXTS], k=2)
+        if self._written:
+            written, numbers = self._random.choices(self._written, k=2), map(str, self._numbers)
+            written += self._random.choices([*numbers], k=2)
+            self._drawn += [*written, ",".join(written[1:3])]
+
+    def _value(self, leaf: Any, key: tuple[Any, ...], plain: float) -> Any:
+        """Return a value for a constant; ``plain``: how often it is absent, empty, or 0."""
+        random = self._random
+        if not is_term(leaf) and not isinstance(leaf, Code):
+            return leaf
+        if random.random() < plain:
+            return plainest(leaf, key)
+        if key[-1] == "namespace":
+            return self._name()
+        if isinstance(leaf, Code) or z3.is_string(leaf):
+            return random.choice(self._drawn)
+        if z3.is_bool(leaf):
+            return random.random() < 0.5
+        if key[-1] in ("length", "podCount"):
+            return random.randrange(4)
+        return random.choice(self._numbers)
+
     def _of(self, kind: str, path: tuple[Any, ...], plain: float) -> dict[Any, Any]:
         return {
-            (*path, *key[1:]): self._draws.value(leaf, key, plain)
+            (*path, *key[1:]): self._value(leaf, key, plain)
             for key, leaf in self._leaves.items()
             if key[0] == kind and key[1:2] != ("pods",)
         }
@@ -319,9 +231,144 @@ class _Clusters:
             pod = {k: v for k, v in self._of("pod", path, plain).items() if k[3] not in _OWN}
             for key, leaf in self._leaves.items():
                 if key[:2] == ("node", "pods") and len(key) > 3 and key[3] not in _OWN:
-                    pod[*path, *key[3:]] = self._draws.value(leaf, ("pod", *key[3:]), plain)
+                    pod[*path, *key[3:]] = self._value(leaf, ("pod", *key[3:]), plain)
             node |= pod
         return node
+
+    def _name(self) -> str:
+        """Return a name that objects, namespaces and texts may have in common."""
+        return self._random.choice(["default", *filter(_NAME.fullmatch, self._drawn)])
+
+    def _objects(self) -> Iterator[dict[str, Any]]:
+        """Yield objects of inputs, and pod groups."""
+        random, meta = self._random, policy_environment().records["Object"].fields.keys()
+        for given in self._inputs:
+            of = given.source
+            for _ in range(0 if of.url or of.annotation else random.randrange(4)):
+                content = self._of_type(given.type.record)
+                spaced = given.namespaced or (of.schema is not None and random.random() < 0.5)
+                metadata = {"name": self._name(), **({"namespace": self._name()} if spaced else {})}
+                head = {"apiVersion": of.api_version, "kind": of.kind, "metadata": metadata}
+                yield {**{name: content[name] for name in content.keys() - meta}, **head}
+        for _ in range(random.randrange(3) if self._grouped else 0):
+            yield {
+                "apiVersion": f"{_GROUP}/v1alpha1",
+                "kind": "PodGroup",
+                "metadata": {"name": self._name(), "namespace": "default"},
+                "spec": {"minMember": random.randrange(4)},
+            }
+
+    def _of_type(self, kind: types.Type) -> Any:
+        """Return the JSON of a value of a type; a field is often missing."""
+        random = self._random
+        match kind:
+            case types.ObjectType():
+                there = [pair for pair in kind.fields if random.random() < 0.8]
+                return {name: self._of_type(inner) for name, inner in there}
+            case types.ListType():
+                return [self._of_type(kind.element) for _ in range(random.randrange(3))]
+            case types.MapType():
+                names = random.choices([*self._texts, *_TEXTS], k=random.randrange(3))
+                return {name: self._of_type(kind.value) for name in names}
+            case types.QuantityType():
+                return str(random.choice(self._numbers))
+            case types.RESOURCES:
+                some = random.sample(("cpu", "memory"), random.randrange(3))
+                return {name: str(random.choice(self._numbers)) for name in some}
+            case types.TIMESTAMP:
+                return random.choice(("0001-01-01T00:00:00Z", "2026-01-01T12:00:00Z"))
+            case types.BOOL:
+                return random.random() < 0.5
+            case types.INT | types.DOUBLE:
+                return random.choice(self._numbers)
+        return random.choice([*self._drawn, random.choice([*self._texts, ""])])
+
+
+def _leaves_named(keys: Sequence[str]) -> dict[Any, Any]:
+    """Return constants of pods and nodes that are drawn whether or not they have a term."""
+    named: dict[Any, Any] = {
+        ("node", "allocatable", key): _NUMBER for key in ("cpu", "memory", *keys[:5])
+    }
+    named |= {("pod", "requests", key[2]): _NUMBER for key in named}
+    for kind, part in product(("node", "pod"), ("label", "annotation")):
+        plural = part if kind == "node" else f"{part}s"
+        named |= {(kind, plural, key): Code(True, _TEXT) for key in keys}
+    named |= {("pod", name): _TEXT for name in ("owner_uid", "owner_name", "owner_kind")}
+    return {**named, ("pod", "priority"): _NUMBER}
+
+
+def clusters(
+    paths: Sequence[str], names: tuple[str, ...], leaves: Leaves, *, full: bool
+) -> Iterator[tuple[Leaves, Sights]]:
+    """Yield clusters with a pod, each with what the rules of some policies of files are there.
+
+    ``full``: as of `document`.
+    """
+    draws = _Clusters(leaves, [policy for policy in read(paths) if policy.name in names])
+    for _ in range(_CLUSTERS):
+        cluster, (pod, *_) = draws.cluster()
+        values = {**cluster, **pod}
+        with suppress(PolicySchedError):
+            yield values, _sights(scenario_of(document(Values(values), paths, names, full=full)))
+
+
+def differing(name: str, sides: Sequence[Sequence[str]], leaves: Leaves) -> Iterator[Leaves]:
+    """Yield clusters with a pod of which two versions of a policy make something else.
+
+    ``sides``: the files of both.
+    """
+    both = [[policy for policy in read(paths) if policy.name == name] for paths in sides]
+    draws = _Clusters(leaves, [policy for side in both for policy in side])
+    for _ in range(_CLUSTERS):
+        cluster, pods = draws.cluster()
+        with suppress(PolicySchedError):
+            bound = []
+            for paths, own in zip(sides, both, strict=True):
+                test = document(Values(cluster), paths, (name,) if own else ())
+                _, scheduler, policies = loaded(test)
+                tables = scheduler.handle.nodes, scheduler.handle.pods
+                bound.append((scheduler, [bind(policies[one.name], *tables) for one in own]))
+            for pod in pods:
+                values = {**cluster, **pod}
+                info = pending_pod(Values(values))
+                old, new = ([_made(p, info, scheduler) for p in own] for scheduler, own in bound)
+                if old != new:
+                    yield values
+
+
+def smaller(values: Leaves) -> Iterator[Leaves]:
+    """Yield clusters with a node, a pod, or something else less."""
+    for side in _SIDES[:0:-1]:
+        if (side, "there") in values:
+            yield {key: of for key, of in values.items() if key[0] != side}
+    for key, of in values.items():
+        if key[-1] == "length" and of:
+            yield {**values, key: of - 1}
+    for key, of in values.items():
+        if of and key[-1] not in ("length", "there"):
+            yield {other: value for other, value in values.items() if other != key}
+
+
+def _made(policy: Any, pod: PodInfo, scheduler: Scheduler) -> Any:
+    """Return what a policy makes of a pod: refusals, codes and reasons by row, and raw scores."""
+    scheduler.handle.groups.seen(pod)
+    cycle, said = cycle_of(scheduler, pod), said_of(policy, scheduler, pod)
+    try:
+        held = policy.pre_enqueue(pod, cycle)
+        if held or not policy.matches(pod, cycle):
+            return said, held, None
+        held = policy.before.refusal(pod, cycle, ())
+        codes = None if held else policy.filters().codes(pod, cycle)
+        scored = not held and policy.score is not None and policy.matches_score(pod, cycle)
+        raw = policy.score.raw(pod, cycle, None, marked=True).tolist() if scored else None
+    except RuleError as error:
+        return said, str(error), None
+    passed: list[Any] = [] if codes is None else codes.tolist()
+    if raw is not None and passed:
+        raw = [score for score, code in zip(raw, passed, strict=True) if code == 0]
+    filters = policy.filters()
+    reasons = [code and filters.explain_row(pod, cycle, i, code) for i, code in enumerate(passed)]
+    return said, held, passed, raw, reasons
 
 
 class Kept(Generic[T]):
@@ -346,17 +393,16 @@ def sights(paths: Sequence[str], policies: Sequence[str]) -> Iterator[tuple[str,
     scenarios = [scenario for path in paths for scenario in _scenarios(_tests_of(path), paths)]
     scenarios.sort(key=lambda scenario: not any(name in scenario.name for name in policies))
     for scenario in scenarios[:_MOST]:
-        coverage = RuleCoverage()
         with suppress(PolicySchedError):
-            observe_scenario(scenario, replace(RUN, coverage=coverage))
-            yield (
-                scenario.name,
-                {
-                    (rule.location.policy, rule.location.path): rule.seen
-                    for rule in coverage.report()
-                    if rule.location.is_rule
-                },
-            )
+            yield scenario.name, _sights(scenario)
+
+
+def _sights(scenario: Scenario) -> Sights:
+    """Return what rules were in a test, as the coverage of tests knows it."""
+    coverage = RuleCoverage()
+    observe_scenario(scenario, replace(RUN, coverage=coverage))
+    rules = [rule for rule in coverage.report() if rule.location.is_rule]
+    return {(rule.location.policy, rule.location.path): rule.seen for rule in rules}
 
 
 def differences(

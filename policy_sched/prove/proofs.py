@@ -244,8 +244,8 @@ class ProofClaims:
     def _seen(self, function: str, name: str, run: Run) -> ast.Const:
         """Return what a policy made of a pod and a node."""
         if function in (TAKES_PART, ELIGIBLE, VICTIM):
-            said = bound_says(run((name,))[0], name)
-            return _constant(said[function], types.BOOL)
+            said = bound_says(run((name,))[0], name)[function]
+            return _constant(said is True or bool(said and VICTIM_UID in said), types.BOOL)
         scored = function in (SCORE, NORMALIZED)
         test, seen = run((name,), name if scored else "")
         if function == ENQUEUES:

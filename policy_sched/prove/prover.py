@@ -29,7 +29,7 @@ from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessL
 from policy_sched.prove import examples
 from policy_sched.prove.claims import Claim, claims_of, comparisons
 from policy_sched.prove.counterexample import Run, with_expectation
-from policy_sched.prove.examples import Kept, Leaves, plainest
+from policy_sched.prove.examples import Kept, Leaves, Sights, plainest
 from policy_sched.prove.proofs import ProofClaims, proofs_in
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, read
 from policy_sched.prove.solving import NEEDS_TIME, Answer, Question
@@ -187,21 +187,19 @@ class _Decision:
         if not claim.never and claim.varies is None:
             own = question.own(self._leaves)
             plain = {key: plainest(leaf, key) for key, leaf in own.items()}
-            if question.fits(own, plain):
-                verdict = self._shown(question, plain)
-                if verdict.fine:
-                    return verdict
+            verdict = self._shown(question, plain)
+            if verdict.fine:
+                return verdict
         found = self._shown_by_test() if claim.varies is not None else None
         if found is not None:
             return found
-        verdict, start = self._solved(min(_SHORT, seconds))
+        verdict = self._solved(min(_SHORT, seconds))
         if verdict.answer == UNKNOWN and not verdict.internal:
-            found = self._shown_by_test() or self._tried(question, start)
-            found = found or self._differing(question)
+            found = self._shown_by_test() or self._shown_by_cluster(question)
             if found is not None:
                 return found
             if verdict.reason == NEEDS_TIME and seconds > _SHORT:
-                verdict, _ = self._solved(seconds)
+                verdict = self._solved(seconds)
         return verdict
 
     def _shown_by_test(self) -> Verdict | None:
@@ -219,21 +217,19 @@ class _Decision:
                     return self._said(answer, f"{why}as the test {name!r} shows")
         return None
 
-    def _solved(self, seconds: float) -> tuple[Verdict, Leaves]:
-        """Return what the solver says within a time, confirmed by the scheduler, and values."""
+    def _solved(self, seconds: float) -> Verdict:
+        """Return what the solver says within a time, confirmed by the scheduler."""
         claim = self._claim
-        verdict, start = self._answered(claim.term, seconds)
+        verdict = self._answered(claim.term, seconds)
         if claim.varies is None or verdict.test is None:
-            return verdict, start
-        first = _raw_of(verdict)
-        if first is None:
-            return self._said(UNKNOWN, "the node has no score"), start
+            return verdict
+        if not _raws_of(verdict):
+            return self._said(UNKNOWN, "the node has no score")
+        first = _raws_of(verdict)[0]
         other = conjunction(claim.term, unlike_numbers(claim.varies, Fraction(first)))
-        return self._answered(other, seconds, first)[0], start
+        return self._answered(other, seconds, first)
 
-    def _answered(
-        self, condition: Any, seconds: float, against: float | None = None
-    ) -> tuple[Verdict, Leaves]:
+    def _answered(self, condition: Any, seconds: float, against: float | None = None) -> Verdict:
         claim, leaves, texts = self._claim, self._leaves, texts_in([condition])
         question = self._prover.question(claim, condition)
         shown = self._prover.question(claim, condition, shown=True)
@@ -243,13 +239,13 @@ class _Decision:
             narrow = shown.answer(leaves, texts, seconds, small=claim.never)
             answer = answer if narrow.found is None else narrow
         if answer.found is None:
-            return self._without_example(question, answer), {}
+            return self._without_example(question, answer)
         verdict = self._shown(question, answer.found, against)
         if verdict.test is None and not claim.never:
             answer = shown.answer(leaves, texts, seconds)
             if answer.found is not None:
                 verdict = self._shown(question, answer.found, against)
-        return verdict, answer.found or {}
+        return verdict
 
     def _without_example(self, question: Question, answer: Answer) -> Verdict:
         unrolled, claim = self._prover.world.unrolled, self._claim
@@ -263,32 +259,24 @@ class _Decision:
             return self._said(UNKNOWN, words, lists=lists)
         return self._said(REFUTED, claim.refuted)
 
-    def _tried(self, question: Question, start: Leaves) -> Verdict | None:
-        """Return the verdict that one of some pods and nodes brings; None if none does."""
-        first = None
-        exact = not self._resting_on(question)
-        for values in islice(examples.samples(question, self._leaves, start, exact=exact), _RUNS):
-            verdict = self._shown(question, values, first)
-            if verdict.test is None:
-                continue
-            if self._claim.varies is None or first is not None:
-                return self._plainer(verdict, question, values, first)
-            first = _raw_of(verdict)
-        return None
+    def _shown_by_cluster(self, question: Question) -> Verdict | None:
+        """Return the verdict that a small random cluster brings; None if none does."""
+        claim, sides = self._claim, self._sides
 
-    def _differing(self, question: Question) -> Verdict | None:
-        """Return the verdict that a cluster brings on which versions differ; None if none does."""
-        name, sides = self._claim.about, self._sides
-        if self._claim.differ is None:
-            return None
+        def told() -> Iterator[tuple[Leaves, Sights]]:
+            if claim.differ is not None:
+                return ((v, {}) for v in examples.differing(claim.about, sides, self._leaves))
+            names, full = claim.policies, claim.evicts
+            return examples.clusters(sides[0], names, self._leaves, full=full)
 
-        def told() -> Iterator[Leaves]:
-            return examples.differing(name, [read(paths) for paths in sides], self._leaves)
-
-        for values in islice(self._prover.kept((sides, name), told), _RUNS):
+        drawn = self._prover.kept((sides, claim.policies, claim.about, claim.evicts), told)
+        shows = (v for v, sights in drawn if not any(claim.sight) or claim.shown_by(sights))
+        for values in islice(shows, _RUNS):
             verdict = self._shown(question, values)
-            if verdict.test is not None:
+            if verdict.test is not None and claim.varies is None:
                 return self._smaller(verdict, question, values)
+            if verdict.test is not None and len(set(_raws_of(verdict))) > 1:
+                return verdict
         return None
 
     def _smaller(self, verdict: Verdict, question: Question, values: Leaves) -> Verdict:
@@ -303,19 +291,6 @@ class _Decision:
                     break
             else:
                 break
-        return verdict
-
-    def _plainer(
-        self, verdict: Verdict, question: Question, values: Leaves, against: float | None
-    ) -> Verdict:
-        """Return a verdict whose example has as little as the scheduler needs to confirm it."""
-        own = {key: leaf for key, leaf in self._leaves.items() if key in values}
-        for key, leaf in own.items():
-            changed = {**values, key: plainest(leaf, key)}
-            if changed != values and question.fits(own, changed):
-                other = self._shown(question, changed, against)
-                if other.test is not None and other.answer == verdict.answer:
-                    verdict, values = other, changed
         return verdict
 
     def _shown(self, question: Question, found: Leaves, against: float | None = None) -> Verdict:
@@ -364,11 +339,10 @@ class _Decision:
         return ""
 
 
-def _raw_of(verdict: Verdict) -> int | float | None:
-    """Return the raw score of the node of a verdict's test."""
+def _raws_of(verdict: Verdict) -> list[float]:
+    """Return the raw scores of the nodes of a verdict's test."""
     assert verdict.test is not None
-    scores = verdict.test["expect"][0].get("raw", {})
-    return next(iter(scores.values()), None)
+    return list(verdict.test["expect"][0].get("raw", {}).values())
 
 
 @cache

@@ -30,7 +30,6 @@ from policy_sched.prove.terms import (
     conjoined,
     is_term,
     is_written,
-    lifted,
     literal_text,
     names_in,
     part_of,
@@ -46,8 +45,6 @@ NEEDS_TIME: Final = "the solver needs more time"
 #: Steps for one question while a model is made smaller, and how many questions there are.
 _WISH: Final = 300_000
 _WISHES: Final = 150
-#: Steps for what is left of a question when all that is read has values.
-_GLANCE: Final = 10_000
 #: Numbers that are tried for an amount that is not 0, in this order.
 _ROUND: Final = (1, 2, 10, 100, 1000)
 #: The seed of the solver: the same question has the same answer.
@@ -112,23 +109,6 @@ class Question:
     def own(self, leaves: Mapping[tuple[Any, ...], Any]) -> dict[tuple[Any, ...], Any]:
         """Return the leaves that concern the condition."""
         return {key: leaf for key, leaf in leaves.items() if self._concerns(leaf)}
-
-    def fits(
-        self, leaves: Mapping[tuple[Any, ...], Any], values: Mapping[tuple[Any, ...], Any]
-    ) -> bool:
-        """Return whether the condition may hold with values of the constants that concern it."""
-        pairs = []
-        for key, leaf in leaves.items():
-            value = values.get(key)
-            if isinstance(leaf, Code):
-                pairs += [(leaf.present, value is not None), (leaf.text, value or "")]
-            else:
-                pairs.append((leaf, value))
-        stated = [(leaf, lifted(value, leaf)) for leaf, value in pairs if is_term(leaf)]
-        left = z3.simplify(z3.substitute(z3.And(*self.stated), *stated))
-        if z3.is_true(left) or z3.is_false(left):
-            return bool(z3.is_true(left))
-        return bool(_asked(left, _GLANCE)[0] != z3.unsat)
 
     def _concerns(self, leaf: Any) -> bool:
         parts = leaf if isinstance(leaf, tuple) else (leaf,)

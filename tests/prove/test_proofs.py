@@ -301,7 +301,7 @@ OF_QUOTAS = {
     "(pod.requests + pod.requests + pod.requests).fitsIn(cluster.allocatable)": "unknown",
     '!quota.exists || quota.path[0].name != "a"': "proven",
     'quota.path[0].name != "a"': "refuted",
-    '!quota.exists || quota.path[1].name != "a"': "unknown",
+    '!quota.exists || quota.path[1].name != "a"': "refuted",
     "quota.path.all(q, (q.used + pod.requests).fitsIn(q.limit))": "unknown",
     '!quota.exists || quota.path.all(q, quota.path[0].name != "a")': "proven",
     'podGroup.triedSince.optMap(t, now - t < duration("1m")).orValue(true)': "proven",
@@ -321,8 +321,24 @@ def test_what_is_known_of_objects_and_sums(
     rules = json.dumps([{"expression": rule}])
     (tmp_path / "policy.yaml").write_text(f"{text}  preFilter: {{rules: {rules}}}\n")
     (tmp_path / "elasticquota.json").write_text((CAPACITY / "elasticquota.json").read_text())
-    run(["prove", str(tmp_path / "policy.yaml")])
+    written = tmp_path / "shown.yaml"
+    code = run(["prove", str(tmp_path / "policy.yaml"), "--write", str(written)])
     out = capsys.readouterr().out
     said = [line for line in out.splitlines() if "never fails: " in line]
     assert "".join(said).partition("never fails: ")[2].partition(":")[0] == OF_QUOTAS[rule]
     assert "it rejects no pod" not in out
+    if code:
+        assert run(["test", str(written)]) == 0
+        assert ("kind: ElasticQuota" in written.read_text()) == rule.startswith("!")
+
+
+@pytest.mark.parametrize("name", ["capacity", "gang", "preemption-toleration", "proportion"])
+def test_objects_of_examples_are_drawn(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Quotas, groups and inputs: without a test beside, small clusters have them."""
+    for file in (POLICIES / name).iterdir():
+        if file.name == "policy.yaml" or file.suffix == ".json":
+            (tmp_path / file.name).write_text(file.read_text())
+    assert run(["prove", str(tmp_path)]) == 0
+    assert ", 0 refuted, 0 unknown" in capsys.readouterr().out
