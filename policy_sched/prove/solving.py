@@ -4,20 +4,12 @@ Only facts that share constants with the condition are given to the solver: what
 about other constants, and can be met whatever these are. Each question goes to a fresh solver,
 which has a budget of steps, so that answers do not depend on how fast the machine is. What is
 found is made small by putting values in place of constants, which leaves less to ask each time.
-
-Texts that a question only compares are ints: the solver knows those far better. Texts that are
-compared with each other or chosen between are of one component. Where no other operation reads a
-text of a component, which text it is matters only as far as it is one of those that are written
-down, or another. So each text that is written down has a number, and any other number is a text
-that is not: there are always enough words of a-z that meet every form of `world`, which is what
-makes this exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from string import ascii_lowercase
 from typing import Any, Final
 
 import z3
@@ -25,18 +17,14 @@ import z3
 from policy_sched.prove.terms import (
     Code,
     Fact,
-    Part,
     Term,
     conjoined,
     is_term,
-    is_written,
     literal_text,
     names_in,
-    part_of,
     parts_of,
     text_of,
 )
-from policy_sched.prove.world import FORMS
 
 #: Steps of the solver that take about a second: those about reals take longer.
 _STEPS, _STEPS_OF_REALS = 3_000_000, 300_000
@@ -49,7 +37,6 @@ _WISHES: Final = 150
 _ROUND: Final = (1, 2, 10, 100, 1000)
 #: The seed of the solver: the same question has the same answer.
 _SEED: Final = 7
-_COMPARES: Final = (z3.Z3_OP_EQ, z3.Z3_OP_DISTINCT, z3.Z3_OP_ITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +81,15 @@ class Question:
 
         ``nice``: texts that are tried before others; ``seconds``: about how long it may take.
         """
-        texts = Texts(self.stated, nice)
-        whole = z3.And(*[texts.coded(part) for part in self.stated])
-        reals = any(z3.is_real(part.term) for part in parts_of([whole]))
+        whole = z3.And(*self.stated)
+        reals = any(z3.is_real(part) for part in parts_of([whole]))
         steps = int(seconds * (_STEPS_OF_REALS if reals else _STEPS))
         result, model = _asked(whole, max(1, steps))
         if result == z3.unsat:
             return Answer()
         if model is None:
             return Answer(why=str(result))
-        smaller = _Smaller(whole, model, texts, nice, _WISHES if small else 0)
+        smaller = _Smaller(whole, model, nice, _WISHES if small else 0)
         return Answer(smaller.values(self.own(leaves)))
 
     def own(self, leaves: Mapping[tuple[Any, ...], Any]) -> dict[tuple[Any, ...], Any]:
@@ -136,29 +122,26 @@ def _asked(condition: Term, steps: int) -> tuple[Any, Any]:
 class _Smaller:
     """Puts values in place of constants as long as the solver still finds something."""
 
-    def __init__(
-        self, goal: Term, model: Any, texts: Texts, nice: Sequence[str], wishes: int
-    ) -> None:
-        self._goal, self._model = goal, model
-        self._texts, self._nice = texts, nice
+    def __init__(self, goal: Term, model: Any, nice: Sequence[str], wishes: int) -> None:
+        self._goal, self._model, self._nice = goal, model, nice
         self._left = wishes
         self._values: dict[int, Any] = {}
 
     def values(self, leaves: Mapping[tuple[Any, ...], Any]) -> dict[tuple[Any, ...], Any]:
         """Return values in which as much as possible is absent, empty, 0, or small."""
-        constants = [
-            (self._texts.coded(part), z3.is_string(part))
+        constants = {
+            part.get_id(): part
             for leaf in leaves.values()
             for part in (leaf if isinstance(leaf, Code) else (leaf,))
             if is_term(part)
-        ]
+        }
         if self._left:
-            self._settle(list({pair[0].get_id(): pair for pair in constants}.values()))
+            self._settle(list(constants.values()))
         return {key: self._value(leaf) for key, leaf in leaves.items()}
 
-    def _settle(self, constants: list[tuple[Term, bool]]) -> None:
+    def _settle(self, constants: list[Term]) -> None:
         """Give each constant a value: the plainest to all that can have it together."""
-        plainest = [(constant, next(self._wishes(constant, text))) for constant, text in constants]
+        plainest = [(constant, next(self._wishes(constant))) for constant in constants]
         if not constants or self._take(plainest):
             return
         if len(constants) > 1:
@@ -166,17 +149,17 @@ class _Smaller:
             self._settle(constants[:middle])
             self._settle(constants[middle:])
             return
-        constant, text = constants[0]
-        for value in list(self._wishes(constant, text))[1:]:
+        constant = constants[0]
+        for value in list(self._wishes(constant))[1:]:
             if self._take([(constant, value)]):
                 return
-        if z3.is_int(constant) and not text:
+        if z3.is_int(constant):
             self._bisect(constant)
         self._take([(constant, self._model.eval(constant, model_completion=True))], known=True)
 
-    def _wishes(self, constant: Term, text: bool) -> Iterator[Term]:
-        if text:
-            yield from self._texts.wishes(constant, ["", *self._nice])
+    def _wishes(self, constant: Term) -> Iterator[Term]:
+        if z3.is_string(constant):
+            yield from map(text_of, ["", *self._nice, "a", "b"])
         elif z3.is_bool(constant):
             yield from (z3.BoolVal(False), z3.BoolVal(True))
         else:
@@ -223,120 +206,9 @@ class _Smaller:
             return self._value(leaf.text) if self._value(leaf.present) else None
         if not is_term(leaf):
             return leaf
-        constant = self._texts.coded(leaf)
-        value = self._values.get(constant.get_id())
+        value = self._values.get(leaf.get_id())
         if value is None:
-            value = self._model.eval(constant, model_completion=True)
+            value = self._model.eval(leaf, model_completion=True)
         if z3.is_string(leaf):
-            return literal_text(value) if z3.is_string(value) else self._texts.text(value.as_long())
+            return literal_text(value)
         return value.as_long() if z3.is_int(leaf) else bool(z3.is_true(value))
-
-
-class Texts:
-    """Numbers of the texts of a question."""
-
-    def __init__(self, stated: Sequence[Term], nice: Sequence[str]) -> None:
-        """``stated``: all that is asked; ``nice``: texts that have the first numbers."""
-        self._parents: dict[int, int] = {}
-        self._rich = set[int]()
-        self._misfits: dict[int, list[str] | None] = {}
-        self._made: dict[int, Term] = {}
-        parts = list(parts_of(stated))
-        written = [literal_text(part.term) for part in parts if is_written(part)]
-        self._numbers = {text: i for i, text in enumerate(dict.fromkeys(["", *nice, *written]))}
-        for part in parts:
-            self._look_at(part)
-        self._rich = {self._root(number) for number in self._rich}
-
-    def _look_at(self, part: Part) -> None:
-        texts = [child for child in (*part.children, part.term) if z3.is_string(child)]
-        texts = [text for text in texts if not z3.is_string_value(text)]
-        if not part.children or not texts:
-            return
-        if part.kind in _COMPARES:
-            for other in texts[1:]:
-                self._parents[self._root(texts[0].get_id())] = self._root(other.get_id())
-        elif part.kind != z3.Z3_OP_SEQ_IN_RE or self._outside(part.children[1]) is None:
-            self._rich |= {text.get_id() for text in texts}
-
-    def _root(self, number: int) -> int:
-        while (parent := self._parents.get(number, number)) != number:
-            number = parent
-        return number
-
-    def _outside(self, form: Term) -> list[str] | None:
-        """Return the texts written down that do not have a form; None if it is not one of ours."""
-        if not any(form.eq(known) for known in FORMS):
-            return None
-        if form.get_id() not in self._misfits:
-            told = {t: z3.simplify(z3.InRe(text_of(t), form)) for t in self._numbers}
-            known = all(z3.is_true(fit) or z3.is_false(fit) for fit in told.values())
-            misfits = [text for text, fit in told.items() if z3.is_false(fit)]
-            self._misfits[form.get_id()] = misfits if known else None
-        return self._misfits[form.get_id()]
-
-    def plain(self, term: Term) -> bool:
-        """Return whether a text that is not written down is one of those that are numbers."""
-        return self._root(term.get_id()) not in self._rich
-
-    def coded(self, whole: Term) -> Term:
-        """Return a part of the question, or a constant of it, with numbers for texts."""
-        todo = [part_of(whole)]
-        while todo:
-            part = todo[-1]
-            waiting = [c for c in map(part_of, part.children) if c.number not in self._made]
-            if part.number in self._made or not waiting:
-                todo.pop()
-                if part.number not in self._made:
-                    self._made[part.number] = self._coded(part)
-            else:
-                todo += waiting
-        return self._made[whole.get_id()]
-
-    def _coded(self, part: Part) -> Term:
-        term, children, kind = part.term, part.children, part.kind
-        if not children:
-            named = kind == z3.Z3_OP_UNINTERPRETED and z3.is_string(term) and self.plain(term)
-            return z3.Int(term.decl().name()) if named else term
-        made = [self._made[child.get_id()] for child in children]
-        if kind == z3.Z3_OP_SEQ_IN_RE and not z3.is_string(made[0]):
-            outside = self._outside(children[1]) or []
-            return z3.And(*[made[0] != self._numbers[text] for text in outside])
-        if all(new is old for new, old in zip(made, children, strict=True)) and not (
-            kind == z3.Z3_OP_ITE and z3.is_string(term) and self.plain(term)
-        ):
-            return term
-        pairs = zip(children, made, strict=True)
-        coded = kind == z3.Z3_OP_ITE and z3.is_string(term) and self.plain(term)
-        if coded or any(z3.is_string(old) and z3.is_int(new) for old, new in pairs):
-            made = [self._number(new) for new in made]
-        if kind == z3.Z3_OP_ITE:
-            return z3.If(*made)
-        if kind == z3.Z3_OP_EQ:
-            return made[0] == made[1]
-        return z3.Distinct(*made) if kind == z3.Z3_OP_DISTINCT else term.decl()(*made)
-
-    def _number(self, term: Term) -> Term:
-        if z3.is_string_value(term):
-            return z3.IntVal(self._numbers[literal_text(term)])
-        return term
-
-    def wishes(self, leaf: Term, wanted: Sequence[str]) -> Iterator[Term]:
-        """Yield values for a constant that is a text: some that are written down, and others."""
-        if z3.is_string(leaf):
-            yield from (text_of(text) for text in (*wanted, "a", "b"))
-            return
-        known = [self._numbers[text] for text in wanted if text in self._numbers]
-        others = range(len(self._numbers), len(self._numbers) + 3)
-        yield from (z3.IntVal(number) for number in (*known, *others))
-
-    def text(self, number: int) -> str:
-        """Return the text of a number; other numbers have other texts."""
-        written = list(self._numbers)
-        if 0 <= number < len(written):
-            return written[number]
-        letters = [letter for letter in ascii_lowercase if letter not in self._numbers]
-        if 0 <= number - len(written) < len(letters):
-            return letters[number - len(written)]
-        longest = max(map(len, written))
-        return f"{'x' * longest}{'y' if number > 0 else 'z'}{abs(number)}"

@@ -210,58 +210,26 @@ def literal_text(term: Term) -> str:
     return "".join(parts)
 
 
-class Part(NamedTuple):
-    """An expression with what z3 takes long to tell of it."""
-
-    term: Term
-    children: tuple[Term, ...]
-    kind: int
-    number: int
-
-
-_parts: dict[int, Part] = {}
-#: Expressions of which this is kept, with the expressions, so that their numbers stay theirs.
-_MOST_PARTS: Final = 500_000
-
-
-def part_of(term: Term) -> Part:
-    """Return what is known of an expression."""
-    number = term.get_id()
-    part = _parts.get(number)
-    if part is None:
-        if len(_parts) >= _MOST_PARTS:
-            _parts.clear()
-        part = Part(term, tuple(term.children()), term.decl().kind(), number)
-        _parts[number] = part
-    return part
-
-
-def parts_of(terms: Iterable[Term]) -> Iterator[Part]:
+def parts_of(terms: Iterable[Term]) -> Iterator[Term]:
     """Yield each expression within expressions, once."""
-    todo, seen = [part_of(term) for term in terms if is_term(term)], set[int]()
+    todo, seen = [term for term in terms if is_term(term)], set[int]()
     while todo:
         part = todo.pop()
-        if part.number not in seen:
-            seen.add(part.number)
+        if part.get_id() not in seen:
+            seen.add(part.get_id())
             yield part
-            todo.extend(map(part_of, part.children))
-
-
-def is_written(part: Part) -> bool:
-    """Return whether an expression is a text that is written down."""
-    return bool(part.kind == z3.Z3_OP_INTERNAL and z3.is_string_value(part.term))
+            todo += part.children()
 
 
 def names_in(*terms: Term) -> set[str]:
     """Return the names of the constants and functions of expressions that have no meaning."""
-    return {
-        part.term.decl().name() for part in parts_of(terms) if part.kind == z3.Z3_OP_UNINTERPRETED
-    }
+    decls = (part.decl() for part in parts_of(terms))
+    return {decl.name() for decl in decls if decl.kind() == z3.Z3_OP_UNINTERPRETED}
 
 
 def texts_in(terms: Iterable[Term]) -> list[str]:
     """Return the texts that expressions name, shortest first."""
-    texts = {literal_text(p.term) for p in parts_of(terms) if is_written(p)}
+    texts = {literal_text(part) for part in parts_of(terms) if z3.is_string_value(part)}
     return sorted(texts, key=lambda text: (len(text), text))
 
 
