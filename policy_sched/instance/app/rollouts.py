@@ -540,15 +540,16 @@ class Rollouts:
             instance.tell("Warning", "RolloutUntried", "Rollout", f"{plan.name}: {note}")
 
     def _promote(self, state: rollout.State | None) -> None:
-        if self._instance.reloader.store.staged is None:
+        if self._instance.reloader.store.staged is None or state is None:
             return
         self.audited = {}
         reload = self._instance.promote_candidate(TRIGGER)
-        if reload.result is ReloadResult.REFUSED:
-            self._warn("The candidate cannot be promoted", reload.problems[-1].message)
+        if reload.result is not ReloadResult.REFUSED:
+            self._tell("RolloutPromoted", "Promoted the candidate", state.message)
             return
-        message = "" if state is None else state.message
-        self._tell("RolloutPromoted", "Promoted the candidate", message)
+        why = f"the candidate cannot be promoted: {reload.problems[-1].message}"
+        now, was = self._instance.now(), replace(state, phase=Phase.PROGRESSING)
+        self._carry_out(*rollout.abort(was, now, "PromotionRefused", why), now=now)
 
     def _end(self, reason: str, text: str, message: str, kind: str = "Normal") -> None:
         self.audited = {}

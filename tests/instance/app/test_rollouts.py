@@ -12,6 +12,7 @@ import yaml
 
 from policy_sched import rollout
 from policy_sched.client.apimachinery.object import Key
+from policy_sched.errors import Diagnostic
 from policy_sched.instance.app.rollout_storage import (
     ANNOTATION,
     CHANGED,
@@ -122,6 +123,22 @@ def test_an_audit_without_a_share_is_aborted(world: World) -> None:
     assert report.measures["candidate"].skipped >= 20
     world.run(2)
     assert (world.rolled.phase, world.rolled.reason) == (Phase.ABORTED, "NotCompared")
+
+
+def test_a_promotion_that_is_refused_is_an_abort(world: World) -> None:
+    """A plugin may fail then; the set that is in force stays, for a process that starts, too."""
+    before, store = world.hash, world.instance.reloader.store
+    world.change("node.name == 'a'")
+    problem = Diagnostic("sort.py", 1, 1, "PS707", "plugin Sort: no key")
+    world.instance.reloader.promote = lambda: store._refuse((problem,))  # type: ignore[method-assign]
+    assert world.instance.rollouts is not None
+    world.instance.rollouts.request("promote", "", "")
+    world.settle()
+    for _ in range(2):
+        assert (world.rolled.phase, world.rolled.reason) == (Phase.ABORTED, "PromotionRefused")
+        assert world.rolled.message == "the candidate cannot be promoted: plugin Sort: no key"
+        assert (world.hash, world.instance.reloader.store.staged) == (before, None)
+        world.start()
 
 
 def test_a_newer_change_begins_at_the_first_step(world: World) -> None:
