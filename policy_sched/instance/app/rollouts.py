@@ -309,7 +309,8 @@ class Rollouts:
         if found is None:
             return None
         stable, texts, aborted = found
-        if instance.reloader.store.files.compile_texts(texts).content_hash != stable:
+        compiled, _ = self._compiled(texts)
+        if compiled is None or compiled.content_hash != stable:
             text = "The Rollout is gone, and what was in force before it is not known"
             self._warn(text, "what the objects say is in force")
             return None
@@ -323,26 +324,33 @@ class Rollouts:
         instance = self._instance
         store = instance.reloader.store
         loaded = store.loaded
-        try:
-            before = store.files.compile_texts(record.sources)
-        except (OSError, PolicySchedError) as error:  # a full disk
-            why = str(error)
-        else:
-            errors = (p.message for p in before.problems if p.severity is Severity.ERROR)
-            why = next(errors, "")
-        if why:
-            text = "Failed to restore the policies in force before the rollout; no pod is decided"
-            self._warn(text, why)
-            return False
+        before, why = self._compiled(record.sources)
         self._restoring = True
         try:
-            instance.reload(before, TRIGGER)
-            reload = instance.reload(loaded, TRIGGER)
+            if before is not None:
+                reload = instance.reload(before, TRIGGER)
+                if reload.result is ReloadResult.REFUSED:
+                    before, why = None, reload.problems[-1].message
+            if before is not None:
+                reload = instance.reload(loaded, TRIGGER)
             store.loaded = loaded
         finally:
             self._restoring = False
+        if before is None:
+            text = "Failed to restore the policies in force before the rollout; no pod is decided"
+            self._warn(text, why)
+            return False
         instance.judge_objects(loaded, reload, record.sources)
         return True
+
+    def _compiled(self, texts: Mapping[str, str]) -> tuple[Compilation | None, str]:
+        """Return what texts compile to, or why they do not."""
+        try:
+            compiled = self._instance.reloader.store.files.compile_texts(texts)
+        except (OSError, PolicySchedError) as error:  # a full disk
+            return None, str(error)
+        errors = [p.message for p in compiled.problems if p.severity is Severity.ERROR]
+        return (None, errors[0]) if errors else (compiled, "")
 
     def _reconcile(self, now: int) -> None:
         """Find out what holds for the sets that there are now."""

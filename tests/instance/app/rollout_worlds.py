@@ -100,9 +100,13 @@ class World:
         files = PolicyFiles(None, (str(self.folder / self.policies),), keeps_texts=True)
         return EmbeddedInstance(Sources(files, controllers=False), self.clock, self.lines.append)
 
+    def started(self, instance: EmbeddedInstance) -> None:
+        """Do nothing with a process that has not taken a step: a test may."""
+
     def start(self) -> EmbeddedInstance:
         """Start a process; it is the one that is looked at from now on."""
         instance = self.instance = self.process()
+        self.started(instance)
         instance.rollout_state = self.state
         instance.audit_share = 1.0
         instance.scheduler.observers.timer = lambda: self.clock() / 1e9

@@ -13,6 +13,7 @@ import yaml
 from policy_sched import rollout
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.errors import Diagnostic
+from policy_sched.instance.app import EmbeddedInstance
 from policy_sched.instance.app.rollout_storage import (
     ANNOTATION,
     CHANGED,
@@ -533,6 +534,35 @@ def test_texts_that_cannot_be_files_are_told(world: World) -> None:
     path.unlink()
     world.start()
     assert all(world.run(2).values())
+
+
+class Refusing(World):
+    """A plugin fails in a process that starts, until it is mended."""
+
+    mended = True
+
+    def started(self, instance: EmbeddedInstance) -> None:
+        """Refuse what is to be in force again."""
+        commit, store = instance.reloader.commit, instance.reloader.store
+        problem = Diagnostic("sort.py", 1, 1, "PS707", "plugin Sort: no key")
+        instance.reloader.commit = (  # type: ignore[method-assign]
+            lambda compiled: commit(compiled) if self.mended else store._refuse((problem,))
+        )
+
+
+def test_a_set_that_is_refused_again_decides_no_pod(tmp_path: Path) -> None:
+    """Nor does the candidate, which is what the process has read; it is tried again."""
+    world = Refusing(tmp_path)
+    stable = world.hash
+    world.change("node.name == 'a'")
+    world.mended = False
+    world.start()
+    assert not any(world.run(3).values())
+    text = "Failed to restore the policies in force before the rollout; no pod is decided"
+    assert {line["error"] for line in world.messages(text)} == {"plugin Sort: no key"}
+    world.mended = True
+    assert all(world.run(3).values())
+    assert (world.hash, world.rolled.phase) == (stable, Phase.PROGRESSING)
 
 
 @pytest.mark.parametrize("changed", [False, True])
