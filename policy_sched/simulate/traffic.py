@@ -304,15 +304,15 @@ def evicted_for_another(pod: model.Pod) -> bool:
 def changed(before: model.Pod, after: model.Pod) -> bool:
     """Return whether something of a pod changed that does not follow from where it runs."""
     was, now = before.metadata, after.metadata
-    return (
+    # For speed: recordings share what did not change.
+    if was is not now and (
         was.labels != now.labels
         or was.annotations != now.annotations
         or was.owner_references != now.owner_references
-        or (
-            before.spec is not after.spec
-            and replace(before.spec, node_name=after.spec.node_name) != after.spec
-        )
-    )
+    ):
+        return True
+    spec = after.spec
+    return before.spec is not spec and replace(before.spec, node_name=spec.node_name) != spec
 
 
 def _created(pod: model.ApiObject) -> int:
