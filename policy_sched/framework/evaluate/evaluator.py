@@ -45,7 +45,7 @@ from policy_sched.framework.evaluate import results
 from policy_sched.framework.evaluate.caches import EvaluationCache
 from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
-from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
+from policy_sched.framework.evaluate.nominated_pods import Nominations
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
 from policy_sched.framework.evaluate.results import Evaluation
@@ -166,41 +166,40 @@ class Evaluator:
     def _current(self, pod: PodInfo) -> Entry:
         """Return the evaluation of a pod, as the table is now."""
         runner, nominations = self._runner, self._nominations
-        lowest = None
+        key = kept = lowest = nominated = None
         if nominations is not None and nominations.nodes:
             lowest = nominations.lowest(pod)
-        if self._key is None:
-            fresh = self._passes.fresh(pod, None, self._nominated_pods(lowest))
-            self._note(NO_HINT, fresh)
-            return fresh
-        if runner.recorder is None:
-            key = self._key(pod)
-        else:
-            began = runner.began()
-            key = self._key(pod)
-            runner.ended("sign_pod", Code.SUCCESS, began)
-        entry_key = key if lowest is None else (*key, lowest)
-        kept = self._kept.main.get(entry_key)
-        if kept is None and entry_key in self._kept.probation.entries:
-            kept = self._kept.promote(entry_key)
+        if self._key is not None:
+            if runner.recorder is None:
+                key = self._key(pod)
+            else:
+                began = runner.began()
+                key = self._key(pod)
+                runner.ended("sign_pod", Code.SUCCESS, began)
+            entry_key = key if lowest is None else (*key, lowest)
+            kept = self._kept.main.get(entry_key)
+            if kept is None and entry_key in self._kept.probation.entries:
+                kept = self._kept.promote(entry_key)
         if kept is not None:
             try:
                 if self._refresh(kept, pod):
                     if runner.recorder is not None:
-                        self._note(HINT_USED, kept)
+                        runner.evaluations.append((HINT_USED, kept.result.parts))
                     return kept
             except PolicySchedError:
                 self._kept.drop(entry_key)  # it is brought up to date in part
                 raise
-        nominated = None if lowest is None else self._nominated_pods(lowest)
+        if nominations is not None and lowest is not None:
+            nominated = nominations.nominated_pods(lowest)
         fresh = self._passes.fresh(pod, key, nominated)
         if runner.recorder is not None:
-            self._note(NO_HINT if kept is None else HINT_NOT_USED, fresh)
-        if fresh.result.broken is None:
-            if self._kept.put(entry_key, fresh):
+            hint = NO_HINT if kept is None else HINT_NOT_USED
+            runner.evaluations.append((hint, fresh.result.parts))
+        if key is not None:
+            if fresh.result.broken is not None:
+                self._kept.drop(entry_key)
+            elif self._kept.put(entry_key, fresh):
                 fresh.stamps = self._table.journal.stamps[:]
-        else:
-            self._kept.drop(entry_key)
         return fresh
 
     def _current_in(self, domain: Domain, pod: PodInfo) -> Entry:
@@ -217,20 +216,11 @@ class Evaluator:
             domain.kept[key] = kept
         return kept
 
-    def _nominated_pods(self, lowest: int | None) -> NominatedPods | None:
-        if lowest is None or self._nominations is None:
-            return None
-        return self._nominations.nominated_pods(lowest)
-
-    def _note(self, how: str, entry: Entry) -> None:
-        if self._runner.recorder is not None:
-            self._runner.evaluations.append((how, entry.result.parts))
-
     def _refresh(self, entry: Entry, pod: PodInfo) -> bool:
         """Bring a kept evaluation up to date; False if it must be made anew."""
         journal, nominated = self._table.journal, entry.nominated
-        renominated = None if nominated is None else nominated.moved()
-        if nominated is not None and renominated is None:
+        renominated = [] if nominated is None else nominated.moved()
+        if renominated is None:
             return False
         if entry.version == journal.version and not renominated:
             return True
@@ -324,7 +314,7 @@ class Evaluator:
             return None
         if self._runner.recorder is not None:
             self._runner.ended("filter", Code.SUCCESS, start)
-            self._note(HINT_USED, entry)
+            self._runner.evaluations.append((HINT_USED, entry.result.parts))
         return _only_row(entry.result, own)
 
     def _on_nominated_node(

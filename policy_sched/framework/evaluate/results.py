@@ -144,57 +144,32 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         """Return why rows were rejected; feasible and dead rows are left out."""
         return self.explanations.of(self._explain, self.overrides)
 
-    def status_of(self, row: int) -> framework.Status:
-        """Return why one row was rejected; the others are not explained."""
-        if self.by_plugins.size == 1:
-            return self.statuses()[row]
-        ((_, statuses),) = self._explain(np.array([row], np.intp))
-        assert not isinstance(statuses, framework.Status), "those are over all rows"
-        return statuses[0]
-
     def _explain(self, wanted: NDArray[np.intp]) -> Explained:
-        everywhere = wanted.size == self.by_plugins.size
-        firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
         overrides = self.overrides
         if overrides:
-            late = np.zeros(self.by_plugins.size, np.bool_)
-            late[[*overrides]] = True
-            late = late[wanted]
-            rows = wanted[late]
-            if rows.size:
-                yield rows, [overrides[row][1] for row in rows.tolist()]
-                firsts = firsts * ~late  # FEASIBLE is 0: what plugins say of these does not count
-        rejecting = [i for i, view in enumerate(self.views, 1) if view.codes is not None]
-        for value in (OUTSIDE, *rejecting):
-            mask = firsts == value
-            if everywhere and value != OUTSIDE:
-                masked = self._explain_masked(value - 1, mask)
-                if masked is not None:
-                    yield from masked
-                    continue
-            group = mask.nonzero()[0]
-            if not group.size:
+            late = np.array([row in overrides for row in wanted.tolist()], np.bool_)
+            if late.any():
+                yield wanted[late], [overrides[row][1] for row in wanted[late].tolist()]
+                wanted = wanted[~late]
+        everywhere = wanted.size == self.by_plugins.size
+        firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
+        outside = wanted[firsts == OUTSIDE]
+        if outside.size:
+            yield outside, [self._outside()] * outside.size
+        for number, view in enumerate(self.views, 1):
+            codes, describe, plugin = view.codes, view.describe, view.hook.plugin
+            if codes is None:
                 continue
-            if not everywhere:
-                group = wanted[group]
-            if value == OUTSIDE:
-                yield group, [self._outside()] * group.size
-            else:
-                view = self.views[value - 1]
-                assert view.codes is not None, "the plugin rejected these rows"
-                statuses = view.describe(group, view.codes[group])
-                yield group, _attributed(statuses, view.hook.plugin)
-
-    def _explain_masked(self, index: int, mask: NDArray[np.bool_]) -> framework.Masked | None:
-        """Return why a plugin rejected rows, flags over all rows; None if it is too much."""
-        view = self.views[index]
-        describe, codes = view.describe, view.codes
-        if not isinstance(describe, framework.DescribeMasked) or codes is None:
-            return None
-        if not np.count_nonzero(mask):
-            return ()
-        masked, plugin = describe.masked(mask, codes), view.hook.plugin
-        return None if masked is None else [(own, status.by(plugin)) for own, status in masked]
+            mask = firsts == number
+            if everywhere and isinstance(describe, framework.DescribeMasked):
+                masked = describe.masked(mask, codes) if mask.any() else ()
+                if masked is not None:  # it is not too much
+                    for own, status in masked:
+                        yield own, status.by(plugin)
+                    continue
+            group = wanted[mask]
+            if group.size:
+                yield group, _attributed(describe(group, codes[group]), plugin)
 
     def _outside(self) -> framework.Status:
         if self.rejection is not None:

@@ -393,7 +393,7 @@ class _Comparison:
         best = rows[total[rows] == total[rows].max()]
         own, most, first = total[decision.row], total[best[0]], best.item(0)
         if own < 0:
-            why = evaluation.filtering.status_of(decision.row).message()
+            why = evaluation.filtering.statuses()[decision.row].message()
             return Verdict("moved", self._names[first] if most >= 0 else "", why)
         if decision.row not in best:
             better, by = (
