@@ -132,7 +132,8 @@ class Rollouts:
         self._pending: tuple[rollout.State | None, tuple[rollout.Effect, ...]] | None = None
         self._recorded: dict[str, str] | None = None
         self._due = self._written_at = 0
-        self._asked: list[tuple[rollout.Action, str]] = []
+        self._asked: list[tuple[rollout.Action, str, str]] = []
+        """What was asked, of which candidate, and the requester."""
         self._reconcile_due = False
         self._warned = ("", "", 0)
         self._compared = ("", "")
@@ -214,7 +215,7 @@ class Rollouts:
             return f"the rollout has ended: {state.phase}"
         if not state.candidate.startswith(candidate):
             return f"the candidate is {state.candidate}, not {candidate}"
-        self._asked.append((action, requester))
+        self._asked.append((action, state.candidate, requester))
         self._due = 0
         self._instance.woken()
         return ""
@@ -246,8 +247,9 @@ class Rollouts:
         """Take what the annotations of the object ask for."""
         storage, state = self._storage, self.state
         action = storage.requested(state) if storage and state else None
-        if action is not None:
-            self._asked.append((action, f"annotation {rollout.ANNOTATIONS[action]}"))
+        if action is not None and state is not None:
+            requester = f"annotation {rollout.ANNOTATIONS[action]}"
+            self._asked.append((action, state.candidate, requester))
 
     # The state.
 
@@ -431,9 +433,9 @@ class Rollouts:
         self._carry_out(*rollout.advance(plan, state, observed, now), now=now)
 
     def _answer(self, now: int) -> None:
-        action, requester = self._asked.pop(0)
+        action, candidate, requester = self._asked.pop(0)
         state = self.state
-        if state is None or not self.progressing:
+        if state is None or not self.progressing or state.candidate != candidate:
             return
         message = f"aborted in step {state.step + 1}" + (f" by {requester}" if requester else "")
         found = (

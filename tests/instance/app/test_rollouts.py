@@ -142,6 +142,22 @@ def test_a_promotion_that_is_refused_is_an_abort(world: World) -> None:
         world.start()
 
 
+@pytest.mark.parametrize("action", ["promote", "abort"])
+def test_what_was_asked_of_a_candidate_is_not_done_to_the_next(
+    world: World, action: rollout.Action
+) -> None:
+    """A newer change that comes before the answer begins at its first step."""
+    before = world.hash
+    world.change("node.name == 'a'")
+    assert world.instance.rollouts is not None
+    assert world.instance.rollouts.request(action, "", "admin") == ""
+    world.change("node.name == 'b'")
+    world.run(3)
+    assert (world.rolled.phase, world.rolled.step) == (Phase.PROGRESSING, 0)
+    assert world.hash == before
+    assert world.messages("Another candidate begins")
+
+
 def test_a_newer_change_begins_at_the_first_step(world: World) -> None:
     """It replaces the candidate."""
     world.change("node.name == 'a'")
