@@ -508,9 +508,14 @@ class Rollouts:
     def _enact(self) -> None:
         assert self._pending is not None
         (state, effects), self._pending = self._pending, None
-        self._due = self._instance.now() + EVERY
+        # What was read while the state was written may have brought another candidate: then only
+        # what has ended is told, and `reconcile` says what holds.
+        stale = self._reconcile_due
+        self._due = 0 if stale else self._instance.now() + EVERY
         for effect in effects:
             match effect:
+                case rollout.BeginStep() | rollout.Promote() if stale:
+                    continue
                 case rollout.BeginStep():
                     self._begin_step(effect)
                 case rollout.Promote():
@@ -563,7 +568,8 @@ class Rollouts:
 
     def _end(self, reason: str, text: str, message: str, kind: str = "Normal") -> None:
         self.audited = {}
-        self._instance.drop_candidate()
+        if not self._reconcile_due:
+            self._instance.drop_candidate()
         self._tell(reason, text, message, kind)
 
     # What is counted.

@@ -17,6 +17,7 @@ from policy_sched.instance.app import EmbeddedInstance
 from policy_sched.instance.app.rollout_storage import (
     ANNOTATION,
     CHANGED,
+    Done,
     FileStorage,
     LeaseStorage,
     Record,
@@ -391,6 +392,57 @@ def test_a_lease_has_the_record_packed() -> None:
         lease.annotations[ANNOTATION] = wrong
         with pytest.raises(StateError, match=r"annotation policysched\.dev/rollout of the lease"):
             storage.read()
+
+
+class Slow(RolloutStorage):
+    """A storage whose writes end when the test says so, as those in a lease."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[tuple[Record, Done]] = []
+
+    def write(self, record: Record, done: Done) -> None:
+        """Have it written later."""
+        self.waiting.append((record, done))
+
+    def finish(self) -> None:
+        """Write what waits."""
+        waiting, self.waiting = self.waiting, []
+        for record, done in waiting:
+            super().write(record, done)
+
+
+@pytest.mark.parametrize("ends", ["promote", "abort", "step"])
+def test_a_change_that_comes_while_a_state_is_written_begins_at_its_first_step(
+    world: World, ends: str
+) -> None:
+    """What was written is about the candidate before: it is not done to the newer one."""
+    before, rollouts = world.hash, world.instance.rollouts
+    assert rollouts is not None
+    world.change("node.name == 'a'")
+    slow = rollouts._storage = Slow()
+    if ends == "step":
+        while not any(record.state and record.state.step for record, _ in slow.waiting):
+            slow.finish()
+            world.run(1)
+    else:
+        assert rollouts.request("promote" if ends == "promote" else "abort", "", "") == ""
+        world.settle()
+    assert slow.waiting
+    world.change("node.name == 'b'")
+    newer = world.instance.reloader.store.staged
+    assert newer is not None
+    for _ in range(4):
+        slow.finish()
+        world.run(1)
+        assert world.instance.scheduler.canary is None
+    assert (world.hash, world.instance.reloader.store.staged) == (before, newer)
+    assert (world.rolled.candidate, world.rolled.phase, world.rolled.step) == (
+        newer.content_hash,
+        Phase.PROGRESSING,
+        0,
+    )
+    assert world.rolled.counts.candidate.decisions > 0
 
 
 class Full(RolloutStorage):
