@@ -12,10 +12,10 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -59,29 +59,57 @@ async def collect(
     """
     objects: list[ApiObject] = []
     notes: list[str] = []
+
+    async def ask(selection: rest.Selection) -> Collected:
+        try:
+            return await _listed(api, selection, inputs)
+        finally:
+            advance(1)
+
+    async for _, listed in readable(api, inputs, ask, notes.append, "a snapshot"):
+        objects += [] if listed is None else listed.objects
+        notes += [] if listed is None else listed.notes
+    return Collected(objects, tuple(notes))
+
+
+T = TypeVar("T")
+
+
+async def readable(
+    api: rest.Api,
+    inputs: Structs,
+    ask: Callable[[rest.Selection], Awaitable[T]],
+    tell: Callable[[str], None],
+    what: str,
+) -> AsyncIterator[tuple[rest.Selection, T | None]]:
+    """Ask about each kind that is read, pods last; yield the kinds that may be, with the answers.
+
+    An answer is None for a kind that the server does not serve. ``tell`` takes what is left out;
+    ``what`` is made. Raises ClusterError as `collect`.
+    """
     forbidden: list[apimachinery.ApiError] = []
     further = {kind for kind in inputs if kind not in {selection.kind for selection in SELECTIONS}}
     served = await discover(api, further) if further else {}
-    missing = sorted(further - served.keys())
-    notes += [f"the cluster has no {kind[1]} of {kind[0]}" for kind in missing]
+    for kind in sorted(further - served.keys()):
+        tell(f"the cluster has no {kind[1]} of {kind[0]}")
     for selection in (*sorted(served.values(), key=lambda selection: selection.kind), *SELECTIONS):
+        answer = None
         try:
-            listed = await _listed(api, selection, inputs)
+            answer = await ask(selection)
         except apimachinery.ApiError as error:
             name = selection.plural or apimachinery.resource(selection.kind).qualified
             if error.code == FORBIDDEN and selection in USEFUL:
-                notes.append(f"{name} may not be listed and are left out")
-            elif error.code == FORBIDDEN:
+                tell(f"{name} may not be listed and are left out")
+                continue
+            if error.code == FORBIDDEN:
                 forbidden.append(error)
             elif error.code != rest.NOT_FOUND:
                 raise ClusterError(f"{name} cannot be listed: {error}") from None
-        else:
-            objects += listed.objects
-            notes += listed.notes
-        advance(1)
+        yield selection, answer
     if forbidden:
-        raise ClusterError(refusal("a snapshot", forbidden))
-    return Collected(objects, tuple(notes))
+        lines = "\n".join(f"  {error.message}" for error in forbidden)
+        rights = "`policy-sched manifests` prints a ClusterRole with the rights"
+        raise ClusterError(f"{what} needs to list what decisions read:\n{lines}\n{rights}")
 
 
 async def _listed(api: rest.Api, selection: rest.Selection, inputs: Structs) -> Collected:
@@ -95,13 +123,6 @@ async def _listed(api: rest.Api, selection: rest.Selection, inputs: Structs) -> 
         for unread in listing.unread
     )
     return Collected([*listing.items, *partial], notes)
-
-
-def refusal(what: str, errors: Iterable[apimachinery.ApiError]) -> str:
-    """Return why a snapshot or a recording cannot be made of a cluster."""
-    lines = "\n".join(f"  {error.message}" for error in errors)
-    rights = "`policy-sched manifests` prints a ClusterRole with the rights"
-    return f"{what} needs to list what decisions read:\n{lines}\n{rights}"
 
 
 SUFFIX: Final = ".jsonl.gz"

@@ -10,13 +10,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from policy_sched.client import apimachinery
 from policy_sched.client.kube import cache, rest
-from policy_sched.errors import ClusterError
 from policy_sched.manifests import NO_STRUCTS, Structs
 from policy_sched.model import SECOND, ApiObject
 from policy_sched.recording import EVERY, Recorder
-from policy_sched.snapshot.collect import FORBIDDEN, SELECTIONS, USEFUL, refusal
+from policy_sched.snapshot.collect import readable
 
 CHANGES: Final = 500
 """Changes that are written before other tasks have their turn."""
@@ -42,7 +40,8 @@ class Following:
         ``inputs``: further kinds, which inputs of policies declare. Raises ClusterError where the
         cluster may not be read, or cannot be reached, and OSError where nothing can be written.
         """
-        selections = await self._allowed(inputs)
+        asked = readable(self._api, inputs, self._ask, self._tell, "a recording")
+        selections = [selection async for selection, _ in asked]
         informers = cache.Informers(
             self._api, selections, trouble=self._trouble, wake=self._woken.set
         )
@@ -92,31 +91,8 @@ class Following:
         else:
             self._recorder.put(self._now(), change.new)
 
-    async def _allowed(self, inputs: Structs) -> list[rest.Selection]:
-        """Return what may be read, pods last. Raises ClusterError for what has to be."""
-        known = {selection.kind for selection in SELECTIONS}
-        further = {kind for kind in inputs if kind not in known}
-        served = await cache.discover(self._api, further) if further else {}
-        for kind in sorted(further - served.keys()):
-            self._tell(f"the cluster has no {kind[1]} of {kind[0]}")
-        allowed: list[rest.Selection] = []
-        forbidden: list[apimachinery.ApiError] = []
-        for selection in (*served.values(), *SELECTIONS):
-            try:
-                await self._api.get(selection.path, selection.query(limit="1"))
-            except apimachinery.ApiError as error:
-                name = selection.plural or apimachinery.resource(selection.kind).qualified
-                if error.code == FORBIDDEN and selection in USEFUL:
-                    self._tell(f"{name} may not be listed and are left out")
-                    continue
-                if error.code == FORBIDDEN:
-                    forbidden.append(error)
-                elif error.code != rest.NOT_FOUND:
-                    raise ClusterError(f"{name} cannot be listed: {error}") from None
-            allowed.append(selection)
-        if forbidden:
-            raise ClusterError(refusal("a recording", forbidden))
-        return allowed
+    async def _ask(self, selection: rest.Selection) -> None:
+        await self._api.get(selection.path, selection.query(limit="1"))
 
     def _trouble(self, selection: rest.Selection, what: str) -> None:
         """Tell of a failure that informers handle, once until another one of its kind."""
