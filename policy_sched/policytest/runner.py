@@ -66,17 +66,20 @@ from policy_sched.scheduler import (
     Decision,
     GroupPlan,
     Preempt,
+    Profile,
     Scheduler,
     candidates,
     clear_lower_nominations,
     decide,
     dry_run_group,
     eviction_rounds,
+    hold,
     in_turn,
     member_decision,
     note_group_failure,
     object_seen,
     pod_gone,
+    pre_bind_at_once,
 )
 from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 from policy_sched.source import shortened
@@ -488,9 +491,8 @@ class Observation:
         self._scheduler.cache.assume(self._info, node)
         self._scheduler.handle.nominator.clear(self._info.uid)
         self._state = self._state.clone()  # which equal pods share until then
-        runner = profile.runner
         try:
-            status = self._binding(runner, node)
+            status = self._binding(profile, node)
         except errors.PluginError as error:
             status = framework.Status(framework.Code.ERROR)
             self.outcome = replace(self.outcome, message=str(error))
@@ -562,15 +564,22 @@ class Observation:
         if self._info.pod_group:
             handle.groups.sent_back(self._info, handle.now(), rejected=True)
 
-    def _binding(self, runner: Runner, node: str) -> framework.Status:
+    def _binding(self, profile: Profile, node: str) -> framework.Status:
         """Run Reserve and Permit, and PreBind where the scenario binds pods; note what they say."""
+        runner, handle = profile.runner, self._scheduler.handle
         status = runner.run("reserve", self._state, self._info, node).status
         if not status.ok:
             self.outcome = replace(self.outcome, reserve=plugin_outcome(status))
         elif runner.pipeline.at("permit"):
             status = self._permit(runner, node)
         if status.ok and self._bind:
-            status = self._pre_bind(runner, node)
+            attempt = Attempt(QueuedPod(self._info), profile, self._state, runner.hooks)
+            status = pre_bind_at_once(attempt, node, handle)
+            if not status.ok:
+                # As records have it, an error is nobody's.
+                own = status.code is not framework.Code.ERROR
+                outcome = plugin_outcome(status if own else status.by(""))
+                self.outcome = replace(self.outcome, pre_bind=outcome)
         return status
 
     def note_devices(self) -> None:
@@ -585,43 +594,13 @@ class Observation:
         devices = {request: tuple(names) for request, names in devices_of.items()}
         self.outcome = replace(self.outcome, devices=devices or None)
 
-    def _pre_bind(self, runner: Runner, node: str) -> framework.Status:
-        """Run PreBind; what takes its time has to be done at once here."""
-        flights = {hook.plugin: hook for hook in runner.pipeline.at("pre_bind_pre_flight")}
-        for hook in runner.pipeline.at("pre_bind"):
-            args, flight = (self._state, self._info, node), flights.get(hook.plugin)
-            if (
-                flight is not None
-                and runner.call("pre_bind_pre_flight", flight, *args) == framework.SKIP
-            ):
-                continue
-            status = runner.call("pre_bind", hook, *args)
-            if isinstance(status, framework.PendingStatus):
-                status = status.status_at(self._scheduler.handle.now()) or framework.Status(
-                    framework.Code.WAIT
-                )
-            assert isinstance(status, framework.Status), "the plugin returns a status"
-            if not status.ok:
-                if status.code is framework.Code.ERROR:
-                    text = f'running PreBind plugin "{hook.plugin}": {status.message()}'
-                    outcome = PluginOutcome(status.code.value, "", (text,))
-                else:
-                    outcome = plugin_outcome(status.by(hook.plugin))
-                self.outcome = replace(self.outcome, pre_bind=outcome)
-                return status
-        return framework.SUCCESS
-
     def _permit(self, runner: Runner, node: str) -> framework.Status:
         """Ask for permission; a pod that waits is among the handle's waiting pods."""
         handle = self._scheduler.handle
         permitted = runner.run("permit", self._state, self._info, node)
         status, waits = permitted.status, permitted.waits
         if waits:
-            times = {plugin: result.timeout for plugin, result in waits.items()}
-            again = {plugin: r.again for plugin, r in waits.items() if r.again is not None}
-            handle.waiting_pods.add(
-                framework.WaitingPod(self._info, node, times, handle.now(), again)
-            )
+            hold(permitted, self._info, node, handle)
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)
         wanted = self._state.read(framework.PodsToActivate)

@@ -13,6 +13,7 @@ from policy_sched.scheduler.attempt import (
     Profile as Profile,
     Reject as Reject,
 )
+from policy_sched.scheduler.binding_cycle import hold as hold, pre_bind_at_once as pre_bind_at_once
 from policy_sched.scheduler.canary import Canary as Canary
 from policy_sched.scheduler.event_handlers import (
     ClusterChange as ClusterChange,

@@ -79,15 +79,20 @@ def reserve_and_permit(
             if status.code is Code.SUCCESS:
                 return status, None
             if status.code is Code.WAIT:
-                waiting = WaitingPod(pod, node, {}, handle.now())
-                waiting.wait_for(*_waits(permitted))
-                handle.waiting_pods.add(waiting)
-                return SUCCESS, waiting
+                return SUCCESS, hold(permitted, pod, node, handle)
             status = _worded("permit", status.plugin, status)
     except PluginError as error:
         status = Status(Code.ERROR, (str(error),))
     undo(attempt, node, handle)
     return status, None
+
+
+def hold(permitted: PointResult, pod: PodInfo, node: str, handle: Handle) -> WaitingPod:
+    """Let a pod wait for the Permit plugins that ask for it."""
+    waiting = WaitingPod(pod, node, {}, handle.now())
+    waiting.wait_for(*_waits(permitted))
+    handle.waiting_pods.add(waiting)
+    return waiting
 
 
 def _waits(permitted: PointResult) -> Waits:
@@ -278,6 +283,19 @@ def _pre_bind(working: tuple[Hook, ...], attempt: Attempt, node: str, handle: Ha
     if result.status.code is not Code.SUCCESS:
         return _worded("pre_bind", result.plugin, result.status)
     return SUCCESS
+
+
+def pre_bind_at_once(attempt: Attempt, node: str, handle: Handle) -> Status:
+    """Run PreBind as a binding does; Wait where that takes time. Raises PluginError."""
+    working, _ = _pre_flight(attempt, node)
+    steps = _pre_bind(working, attempt, node, handle)
+    try:
+        next(steps)
+    except StopIteration as end:
+        status: Status = end.value
+        return status
+    steps.close()
+    return Status(Code.WAIT)
 
 
 def _finished(
