@@ -403,15 +403,11 @@ def _unlike_reasons(old: PolicyTerms, new: PolicyTerms) -> Term:
 
 
 def _unlike_normalized(old: ScoreTerm, new: ScoreTerm, *, made: Terms) -> Term:
-    """Return whether normalisation makes different scores of the same raw ones.
-
-    An example is of the node alone.
-    """
+    """Return whether normalisation makes different scores of the same raw ones."""
     other = unlike_numbers(old.number, new.number)
     if other is False and old.normalizer == new.normalizer:
         return False
     scores = scores_beside(made, old.number)
-    made.prefer(scores.count, scores.of_two(old.number, old.number, False))
     (a, a_fails), (b, b_fails) = old.final(scores), new.final(scores)
     fine = conjunction(negation(old.fails), negation(new.fails), negation(other))
     return conjunction(fine, unlike(ite(a_fails, 0, a), ite(b_fails, 0, b)))

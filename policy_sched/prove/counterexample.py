@@ -37,15 +37,12 @@ from policy_sched.policytest import (
 from policy_sched.profiles.check import ELIGIBLE, TAKES_PART, VICTIM
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.prove.rules import read
-from policy_sched.prove.world import NON_ZERO
 from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 
 Key = tuple[Any, ...]
 Plain = dict[str, Any]
 
-#: Containers of a pod that state no requests.
-_MOST_UNSTATED: Final = 4
 PEERS: Final = ("peer", "peer2")
 """What nodes beside the one of a claim are called."""
 VICTIM_UID: Final = "running-1"
@@ -215,7 +212,7 @@ _INFO: Final = {
 } | {"runtimeVersion": "containerRuntimeVersion"}
 
 
-def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> Plain:
+def _pod(values: Values, path: Key, name: str, requests: Plain) -> Plain:
     leaves, kind = values.leaves, values.text((*path, "owner_kind"))
     owner = {
         "apiVersion": "apps/v1",
@@ -231,7 +228,9 @@ def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> P
         "annotations": values.texts((*path, "annotations")),
         "ownerReferences": [owner] if kind else [],
     }
-    spec: Plain = {"containers": list(_containers(values, path, requests))}
+    resources = _stated(requests=requests, limits=values.amounts((*path, "limits")))
+    container = {"name": "main", "image": _IMAGE, **_stated(resources=resources)}
+    spec: Plain = {"containers": [container]}
     if (*path, "priority") in leaves:
         spec["priority"] = leaves[*path, "priority"]
     spec |= _stated(
@@ -241,35 +240,6 @@ def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> P
         preemptionPolicy=values.text((*path, "preemption_policy")),
     )
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _stated(**metadata), "spec": spec}
-
-
-def _containers(values: Values, path: Key, requests: Mapping[str, str]) -> Iterator[Plain]:
-    """Yield a container with the requests, and more if nonZeroRequests count some without."""
-    unstated = dict(_unstated(values, path))
-    more = {name: count - (name not in requests and count > 0) for name, count in unstated.items()}
-    none = {name: "0" for name, count in unstated.items() if not count and name not in requests}
-    parts: Plain = {"requests": {**none, **requests}, "limits": values.amounts((*path, "limits"))}
-    for i in range(1 + max(more.values(), default=0)):
-        if i:
-            parts = {"requests": {name: "0" for name, count in more.items() if i > count}}
-        resources = _stated(**parts)
-        container = {"name": f"more-{i}" if i else "main", "image": _IMAGE}
-        yield {**container, "resources": resources} if resources else container
-
-
-def _unstated(values: Values, path: Key) -> Iterator[tuple[str, int]]:
-    """Yield how many containers of a pod state no request of a resource, where that counts."""
-    running = path[0] == "victim" or path[:2] == ("node", "pods")
-    for resource, default in NON_ZERO.items():
-        of_pod = values.leaves.get((*path, "non_zero_requests", resource))
-        of_node = values.leaves.get(("node", "nonZeroRequested", resource)) if running else None
-        if of_pod is not None:
-            stated = values.leaves.get((*path, "requests", resource), 0)
-            if (of_pod - stated) // default not in range(_MOST_UNSTATED):
-                raise NotBuiltError("a pod with many containers that state no requests")
-            yield resource, (of_pod - stated) // default
-        elif of_node is not None and of_node != default * _count(values):
-            yield resource, 0
 
 
 def _pending(values: Values) -> Plain:

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 import z3
@@ -78,7 +78,6 @@ _GROUP: Final = "scheduling.x-k8s.io"
 _TESTS_FILE: Final = "tests.yaml"
 #: Tests that are run for one policy.
 _MOST: Final = 20
-T = TypeVar("T")
 
 
 def _moments(text: str) -> Iterator[datetime]:
@@ -369,20 +368,6 @@ def _made(policy: Any, pod: PodInfo, scheduler: Scheduler) -> Any:
     filters = policy.filters()
     reasons = [code and filters.explain_row(pod, cycle, i, code) for i, code in enumerate(passed)]
     return said, held, passed, raw, reasons
-
-
-class Kept(Generic[T]):
-    """What is yielded, which may be gone through several times and is computed once."""
-
-    def __init__(self, told: Iterator[T]) -> None:
-        self._told = told
-        self._before: list[T] = []
-
-    def __iter__(self) -> Iterator[T]:
-        yield from self._before
-        for one in self._told:
-            self._before.append(one)
-            yield one
 
 
 def sights(paths: Sequence[str], policies: Sequence[str]) -> Iterator[tuple[str, Sights]]:

@@ -73,6 +73,7 @@ WITHOUT_TERM: Final = {
     "inputs": "Objects of inputs as a whole, and what is read of all of them.",
     "devices": "Devices, which an allocator chooses.",
     "affinity": "Affinity to nodes.",
+    "numbers": "Deviations of numbers, and numbers by their place in a table.",
     "texts": "Host ports, parts of texts, and columns whose name is not constant.",
     "programs": "What programs over many nodes compute at once; terms are of programs for one.",
 }
@@ -108,14 +109,6 @@ def _compiled(text: str) -> CodeType:
     """Return the code of a text of the column ``smt``."""
     plain = re.sub(r"\{(\d)\}", r"a[\1]", text).replace("{*}", "*a").replace("{s}", "op.data")
     return compile(plain, "ops.toml", "eval")
-
-
-def table(position: Any, entries: ir.graph.Table) -> Any:
-    """Return the entry of a table at a position; the nearest one outside of it."""
-    found: Any = entries.entries[-1]
-    for i, entry in reversed(list(enumerate(entries.entries[:-1]))):
-        found = ite(position - entries.first <= i, entry, found)
-    return found
 
 
 def part(pair: Any, number: int) -> Any:
@@ -269,7 +262,7 @@ class Printer:
             "truncated": self._truncated, "to_int": self._to_int, "magnitude": self._magnitude,
             "is_some": is_some, "opt_value": opt_value, "Optional": Optional,
             "mean": self._mean, "weighted": self._weighted, "masked": masked,
-            "deviation_of_two": self._deviation_of_two, "table": table, "part": part,
+            "part": part,
             "field": self.field, "fits": self._fits, "Code": Code, "Opaque": Opaque,
             "Record": Record,
         }  # fmt: skip
@@ -725,28 +718,11 @@ class Printer:
             mean = ite(equal(count, number), share, mean)
         return mean
 
-    def _deviation_of_two(self, there: Any, a: Double, also: Any, b: Double) -> Double:
-        off = self._magnitude(self.made.subtract(a, b))
-        half = self.made.divide(off, self.made.double(2.0))
-        return ite(conjunction(there, also), half, self.made.double(0.0))  # type: ignore[no-any-return]
-
     def _weighted(self, *triples: Any) -> Any:
         parts = [triples[i : i + 3] for i in range(0, len(triples), 3)]
         upper = terms.total(ite(mask, value * weight, 0) for mask, value, weight in parts)
         whole = terms.total(ite(mask, weight, 0) for mask, _, weight in parts)
-        if is_term(whole) and all(not is_term(weight) for _, _, weight in parts):
-            return self._by_each_weight(upper, [(m, w) for m, _, w in parts], whole)
         return ite(equal(whole, 0), 0, self.made.quotient(upper, whole))
-
-    def _by_each_weight(self, upper: Any, parts: Sequence[tuple[Any, int]], whole: Any) -> Any:
-        """Return a weighted mean where weights are known: a division by a known number each."""
-        sums = {0}
-        for _, weight in parts:
-            sums |= {number + weight for number in sums}
-        found: Any = 0
-        for number in sorted(sums - {0}):
-            found = ite(equal(whole, number), self.made.quotient(upper, number), found)
-        return found
 
 
 def _is_beyond(value: object) -> bool:

@@ -39,16 +39,7 @@ from policy_sched.prove.counterexample import VICTIM_UID, Run, bound_says, cycle
 from policy_sched.prove.printer import Printer
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, Rule, ScoreTerm, read, refuse
 from policy_sched.prove.scores import scores_beside
-from policy_sched.prove.terms import (
-    Double,
-    Term,
-    conjunction,
-    implies,
-    is_term,
-    ite,
-    negation,
-    plus,
-)
+from policy_sched.prove.terms import Double, Term, conjunction, is_term, ite, negation, plus
 from policy_sched.prove.world import ChangedWorld, World
 
 _Names = dict[tuple[str, str], ast.Core]
@@ -88,7 +79,6 @@ class ProofClaims:
         self._proof, self._world = proof, world
         self._assumed = [rule for path, rule in proof.rules.items() if path[0] == "assume"]
         self._policies = {p.name: PolicyPrinter(p, world).terms() for p in proof.policies}
-        self._peer = World(world.terms, world.bound, world, "peer")
         self._printer = Printer(world)
         self._low = lower.make_lowering({}, types.RecordType("record"), {})
         self._names = self._variables()
@@ -123,21 +113,11 @@ class ProofClaims:
             return getattr(policy, _SAID[function])
         assert policy.score is not None
         number = policy.score.number
-        return number if function == SCORE else self._normalized(policy, policy.score)
+        return number if function == SCORE else self._normalized(policy.score)
 
-    def _normalized(self, policy: PolicyTerms, score: ScoreTerm) -> Any:
-        """Return the normalised score, 0 where that fails; an example has another node or none."""
-        made = self._world.terms
-        scores = scores_beside(made, score.number)
-        checked = next(one for one in self._proof.policies if one.name == policy.name)
-        peer = PolicyPrinter(checked, self._peer, salt="peer").terms()
-        assert peer.score is not None
-        there = self._world.flag(("peer", "there"))
-        scored = conjunction(peer.scores, negation(peer.score.fails))
-        two = scores.of_two(score.number, peer.score.number, there)
-        made.prefer(scores.count, conjunction(implies(there, scored), two))
-        self._peer.finish()
-        number, fails = score.final(scores)
+    def _normalized(self, score: ScoreTerm) -> Any:
+        """Return the normalised score, 0 where that fails."""
+        number, fails = score.final(scores_beside(self._world.terms, score.number))
         return ite(fails, 0, number)
 
     def _variable(self, name: str, kind: types.Type, term: Any) -> ast.Var:

@@ -11,10 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
-from itertools import islice
+from itertools import islice, tee
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Final, cast
@@ -29,7 +30,7 @@ from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessL
 from policy_sched.prove import examples
 from policy_sched.prove.claims import Claim, claims_of, comparisons
 from policy_sched.prove.counterexample import Run, with_expectation
-from policy_sched.prove.examples import Kept, Leaves, Sights, plainest
+from policy_sched.prove.examples import Leaves, Sights, plainest
 from policy_sched.prove.proofs import ProofClaims, proofs_in
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms, read
 from policy_sched.prove.solving import NEEDS_TIME, Answer, Question
@@ -38,9 +39,11 @@ from policy_sched.prove.world import World
 
 PROVEN, BOUNDED, REFUTED, UNKNOWN = "proven", "proven up to", "refuted", "unknown"
 
-#: Seconds that the solver has before examples are tried, and examples that the scheduler runs.
+#: Seconds that the solver has before examples are tried, and runs of the scheduler: of examples
+#: that are made smaller, and of those that are tried.
 _SHORT: Final = 0.5
 _RUNS: Final = 40
+_MOST_RUNS: Final = 300
 #: Seconds of processor time beside the solver's: reading policies, running a counterexample.
 _BESIDE: Final = 30
 #: Claims for which it is worth to start another process.
@@ -117,7 +120,7 @@ class Prover:
         self.world = World(self.terms, settings.bound)
         self.variables: list[check.Checked] = []
         """Those of all policies, which rules may read."""
-        self._kept: dict[Any, Kept[Any]] = {}
+        self._kept: dict[Any, Any] = {}
         self.claims = list(self._claims())
         self.world.finish()
         self._facts = self.terms.facts()
@@ -153,15 +156,14 @@ class Prover:
         verdict = _Decision(self, claim).verdict()
         return msgspec.structs.replace(verdict, seconds=round(time.perf_counter() - started, 3))
 
-    def kept(self, key: Any, tell: Callable[[], Iterator[Any]]) -> Kept[Any]:
-        """Return what claims have in common."""
-        return self._kept.setdefault(key, Kept(tell()))
+    def kept(self, key: Any, tell: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """Return what claims have in common from the beginning; it is computed once."""
+        return copy(self._kept.setdefault(key, tee(tell(), 1)[0]))
 
-    def question(self, claim: Claim, condition: Any, *, shown: bool = False) -> Question:
-        """Return whether a condition can hold; ``shown``: in an example."""
+    def question(self, claim: Claim, condition: Any) -> Question:
+        """Return whether a condition can hold."""
         number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
-        facts = [*self._facts, *(self.terms.preferred() if shown else ())]
-        return Question(facts, condition, number)
+        return Question(self._facts, condition, number)
 
 
 class _Decision:
@@ -183,7 +185,7 @@ class _Decision:
             return self._said(UNKNOWN, claim.caution)
         if claim.never and claim.term is False:
             return self._said(PROVEN)
-        question = self._prover.question(claim, claim.term, shown=True)
+        question = self._prover.question(claim, claim.term)
         if not claim.never and claim.varies is None:
             own = question.own(self._leaves)
             plain = {key: plainest(leaf, key) for key, leaf in own.items()}
@@ -232,17 +234,12 @@ class _Decision:
     def _answered(self, condition: Any, seconds: float, against: float | None = None) -> Verdict:
         claim, leaves, texts = self._claim, self._leaves, texts_in([condition])
         question = self._prover.question(claim, condition)
-        shown = self._prover.question(claim, condition, shown=True)
-        narrows = len(shown.stated) > len(question.stated)
-        answer = question.answer(leaves, texts, seconds, small=claim.never and not narrows)
-        if narrows and not answer.impossible:
-            narrow = shown.answer(leaves, texts, seconds, small=claim.never)
-            answer = answer if narrow.found is None else narrow
+        answer = question.answer(leaves, texts, seconds, small=claim.never)
         if answer.found is None:
             return self._without_example(question, answer)
         verdict = self._shown(question, answer.found, against)
         if verdict.test is None and not claim.never:
-            answer = shown.answer(leaves, texts, seconds)
+            answer = question.answer(leaves, texts, seconds)
             if answer.found is not None:
                 verdict = self._shown(question, answer.found, against)
         return verdict
@@ -271,7 +268,7 @@ class _Decision:
 
         drawn = self._prover.kept((sides, claim.policies, claim.about, claim.evicts), told)
         shows = (v for v, sights in drawn if not any(claim.sight) or claim.shown_by(sights))
-        for values in islice(shows, _RUNS):
+        for values in islice(shows, _MOST_RUNS):
             verdict = self._shown(question, values)
             if verdict.test is not None and claim.varies is None:
                 return self._smaller(verdict, question, values)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 from policy_sched.errors import Diagnostic, one_line
 from policy_sched.prove.counterexample import text_of
 from policy_sched.prove.prover import BOUNDED, PROVEN, REFUTED, UNKNOWN, Verdict
 from policy_sched.report import CaseResult, Document
+
+_SHOWN: Final = ("claim", "file", "line", "column", "answer", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,7 @@ class ProofReport:
         return {
             "claims": [
                 {
-                    "claim": verdict.claim,
-                    "file": verdict.file,
-                    "line": verdict.line,
-                    "column": verdict.column,
-                    "answer": verdict.answer,
-                    "reason": verdict.reason,
+                    **{name: getattr(verdict, name) for name in _SHOWN},
                     "lists": list(verdict.lists),
                     "bound": verdict.bound if verdict.lists else None,
                     "test": verdict.test,

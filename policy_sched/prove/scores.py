@@ -1,7 +1,7 @@
 """Normalised scores as terms: what a normaliser makes of a score beside those of other nodes.
 
 What is known of all scores is that one of them is this node's, so that what is proven holds for
-any number of nodes. An example has this node and at most one other.
+any number of nodes. Examples are clusters with several.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from policy_sched.prove.terms import (
     equal,
     implies,
     ite,
-    plus,
     reals,
 )
 
@@ -72,20 +71,6 @@ class Scores:
     @staticmethod
     def _turned(normalizer: str, found: Any) -> Any:
         return MAX_SCORE - found if normalizer.endswith("Reverse") else found
-
-    def of_two(self, score: Any, other: Any, there: Term) -> Term:
-        """Return whether these are the scores of one node, or of it and another."""
-        two = (*map(_number, (score, other)),)
-        a, b = reals(*two) if isinstance(score, Double) else two
-        least, most = ite(a <= b, a, b), ite(a <= b, b, a)
-        wanted = [(self.least, least, a), (self.most, most, a), (self.total, plus_of(a, b), a)]
-        same = [equal(_number(kept), ite(there, both, one)) for kept, both, one in wanted]
-        return conjunction(*same, equal(self.count, ite(there, 2, 1)))
-
-
-def plus_of(a: Any, b: Any) -> Any:
-    """Return the sum of two ints, or of two reals."""
-    return plus(a, b) if z3.is_real(a) or isinstance(a, Fraction) else a + b
 
 
 def _number(score: Any) -> Any:

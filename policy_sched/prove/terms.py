@@ -308,7 +308,6 @@ class Terms:
         self.defined: list[Term] = []
         self.hints: list[Term] = []
         self.assumed: list[Term] = []
-        self._preferred: list[Fact] = []
         self.notes: dict[str, str] = {}
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._number = 0
@@ -333,14 +332,6 @@ class Terms:
     def assume(self, *facts: Term) -> None:
         """Note what is assumed of every pod and node."""
         self.assumed += [fact for fact in facts if fact is not True]
-
-    def prefer(self, constant: Term, fact: Term) -> None:
-        """Note what holds of a constant in examples, which the scheduler can be shown."""
-        self._preferred.append(Fact(fact, frozenset(names_in(fact)), frozenset(names_in(constant))))
-
-    def preferred(self) -> list[Fact]:
-        """Return what holds in examples besides `facts`."""
-        return self._preferred
 
     def facts(self) -> list[Fact]:
         """Return all that was noted: ``assumed``, ``defined``, and ``hints``."""

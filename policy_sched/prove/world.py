@@ -89,13 +89,10 @@ FORMS: Final = (_KEY, _NAME, _LABEL)
 class World:
     """A pending pod and a node; ``bound``: elements that a list has at most."""
 
-    def __init__(
-        self, made: Terms, bound: int, beside: World | None = None, side: str = "node"
-    ) -> None:
-        """``beside``: a world with the same pod; ``side``: what its node is called."""
+    def __init__(self, made: Terms, bound: int, beside: World | None = None) -> None:
+        """``beside``: a world with the same pod and node."""
         self.terms = made
         self.bound = bound
-        self.side = side
         self.leaves: dict[tuple[Any, ...], Any] = {} if beside is None else beside.leaves
         """The constants, by what they stand for, in the order in which they were read."""
         self.unrolled: dict[str, int] = {} if beside is None else beside.unrolled
@@ -153,13 +150,13 @@ class World:
         """Return a column of the node; None if it has no term."""
         match family:
             case "label" | "annotation":
-                return self.code((self.side, family, argument), family)
+                return self.code(("node", family, argument), family)
             case "name":
-                return Code(True, self.text((self.side, "name"), "name"))
+                return Code(True, self.text(("node", "name"), "name"))
             case "field":
-                return Code(True, self.text((self.side, "field", argument)))
+                return Code(True, self.text(("node", "field", argument)))
             case "unschedulable" | "ready":
-                return self.flag((self.side, family))
+                return self.flag(("node", family))
             case "taints":
                 return self.taints()
             case "free":
@@ -167,7 +164,7 @@ class World:
             case "allocatable" | "capacity" | "requested" | "nonZeroRequested":
                 return self._amount(family, argument)
             case "allocatable?":
-                there = self.flag((self.side, family, argument))
+                there = self.flag(("node", family, argument))
                 some = self._amount("allocatable", argument) > 0
                 self.terms.assume(terms.implies(some, there))
                 return there
@@ -175,20 +172,20 @@ class World:
                 return self._pod_count()
             case "creationTime" if rep == "i":
                 stated = NODE_COLUMNS[family]
-                leaf = self.number((self.side, family), stated.minimum, stated.maximum)
+                leaf = self.number(("node", family), stated.minimum, stated.maximum)
                 self.terms.notes[str(leaf)] = "creationTime"
                 return leaf
         return None
 
     def _pod_count(self) -> Term:
-        return self.number((self.side, "podCount"), 0, 2**31 - 1)
+        return self.number(("node", "podCount"), 0, 2**31 - 1)
 
     def _free(self, resource: str) -> Term:
         free = self._amount("allocatable", resource) - self._amount("requested", resource)
         return self.terms.most_is(free, float(MAX_SUM))
 
     def _amount(self, family: str, resource: str) -> Term:
-        key = (self.side, family, resource)
+        key = ("node", family, resource)
         new = key not in self.leaves
         most = MAX_SUM
         if family in ("allocatable", "capacity"):
@@ -196,25 +193,19 @@ class World:
         leaf = self.number(key, 0, most)
         if new and family == "nonZeroRequested":
             requested = self._amount("requested", resource)
-            pods = self._pod_count()
-            none = z3.And(requested == 0, leaf == NON_ZERO.get(resource, 0) * pods)
-            self._non_zero(leaf, requested, resource, z3.Or(leaf == requested, none))
+            self._non_zero(leaf, requested, resource)
             self.terms.assume(terms.disjunction(leaf >= requested, requested > MAX_UNITS))
         if new and family == "requested":
             pods = self._pod_count()
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
 
-    def _non_zero(self, leaf: Term, stated: Term, resource: str, shown: Term) -> None:
-        """Note what is known of requests that count more than is stated.
-
-        ``shown``: what holds in examples, in which few containers state nothing.
-        """
+    def _non_zero(self, leaf: Term, stated: Term, resource: str) -> None:
+        """Note what is known of requests that count more than is stated."""
         if "/" in resource:
             self.terms.assume(terms.disjunction(leaf == stated, stated > MAX_UNITS))
-            return
-        self.terms.notes[str(leaf)] = "requests that are not stated"
-        self.terms.prefer(leaf, shown)
+        else:
+            self.terms.notes[str(leaf)] = "requests that are not stated"
 
     def list_of(self, key: tuple[Any, ...], kind: str) -> Any:
         """Return a list of objects of a kind, or of texts, unrolled up to the bound."""
@@ -245,7 +236,7 @@ class World:
 
     def taints(self) -> Any:
         """Return the taints of the node."""
-        return self.list_of((self.side, "taints"), "Taint")
+        return self.list_of(("node", "taints"), "Taint")
 
     def victim(self) -> Record:
         """Return the pod on the node that a claim calls `victim`."""
@@ -257,7 +248,7 @@ class World:
 
     def pods(self) -> Any:
         """Return the pods on the node."""
-        return self.list_of((self.side, "pods"), "RunningPod")
+        return self.list_of(("node", "pods"), "RunningPod")
 
     # Records.
 
@@ -328,9 +319,9 @@ class World:
 
     def finish(self) -> None:
         """Note what ties constants of the node to those of its pods, when all are made."""
-        pods = self.lists.get((self.side, "pods"))
+        pods = self.lists.get(("node", "pods"))
         self._finish_victim(listed=pods is not None)
-        resources = [key[2] for key in self.leaves if key[:2] == (self.side, "requested")]
+        resources = [key[2] for key in self.leaves if key[:2] == ("node", "requested")]
         for resource in resources if pods is not None else ():
             assert pods is not None
             requests = (
@@ -339,7 +330,7 @@ class World:
                 )
                 for there, pod in pods.items
             )
-            requested = self.leaves[self.side, "requested", resource]
+            requested = self.leaves["node", "requested", resource]
             exact = terms.total(requests)
             self.terms.assume(
                 terms.ite(exact <= MAX_UNITS, requested == exact, requested >= MAX_UNITS)
@@ -347,13 +338,13 @@ class World:
 
     def _finish_victim(self, *, listed: bool) -> None:
         """Note that what the victim requests is requested on the node."""
-        if ("victim", "length") not in self.leaves or self.side != "node":
+        if ("victim", "length") not in self.leaves:
             return
-        count = self.leaves[self.side, "podCount"]
+        count = self.leaves["node", "podCount"]
         for key in list(self.leaves):
             if listed and key[0] == "victim":
                 self.terms.notes[".".join(map(str, key))] = "victim beside node.pods"
-            if key[:2] == (self.side, "requested"):
+            if key[:2] == ("node", "requested"):
                 own = self.amount(Mapping("amounts", ("victim", "requests")), key[2])
                 requested = self.leaves[key]
                 self.terms.assume(requested >= own)
@@ -375,8 +366,7 @@ class World:
             self.terms.notes[str(leaf)] = name
         if new and name == "non_zero_requests":
             stated = self.amount(Mapping("amounts", (*mapping.path[:-1], "requests")), resource)
-            unstated = [leaf == stated + NON_ZERO.get(resource, 0) * k for k in range(4)]
-            self._non_zero(leaf, stated, resource, z3.Or(*unstated))
+            self._non_zero(leaf, stated, resource)
         return leaf
 
 
@@ -393,7 +383,7 @@ class ChangedWorld(World):
         if key != self._changed:
             return super().number(key, least, most)
         leaf = super().number(("changed", *key), least, most)
-        if key[:2] == (self.side, "requested"):
+        if key[:2] == ("node", "requested"):
             pods = self._pod_count()
             self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
