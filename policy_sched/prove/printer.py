@@ -461,10 +461,10 @@ class Printer:
                 return self.world.pods()
             case "runtime_of" if op.data == "namespace":
                 return Record("Namespace", ("namespace",))
-            case "of_ctx":
-                return self.world.victim() if op.data == "victim" else Opaque((op.data,))
-            case "cluster":
-                return Opaque(("cluster",))
+            case "of_ctx" if op.data == "victim":
+                return self.world.victim()
+            case "of_ctx" | "cluster":
+                return Opaque((op.data or "cluster", self._digest(op, env)))
             case "input":
                 return Opaque((self.world.inputs.get(str(op.data), "input"), op.data))
             case "quota" | "victim_quota" | "quota_total":
@@ -757,8 +757,9 @@ def _results() -> Mapping[str, types.Type]:
 
 def _limits_of(op: ir.Op, key: tuple[Any, ...]) -> tuple[float, float]:
     """Return the least and the most of an int without a term: a moment is often no int64."""
-    if (key[0], *key[1:][-1:]) in INTS:
-        return INTS[(key[0], *key[1:][-1:])]
+    stated = INTS.get(key[0] if len(key) == 2 else (key[0], key[-1]))
+    if stated is not None:
+        return stated
     whole = False
     if isinstance(op.data, ir.Call):
         result = _results().get(_NAMES.get(op.data.function, ""))

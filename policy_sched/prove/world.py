@@ -49,12 +49,12 @@ AMOUNTS: Final[dict[tuple[str, str], tuple[int, int]]] = {
     ("pod_group", "min_resources"): (0, MAX_UNITS),
 }
 """What is read of what has no terms: the least and the most that each amount is."""
-INTS: Final[dict[tuple[str, ...], tuple[int, int]]] = {
+INTS: Final[dict[str | tuple[str, str], tuple[int, int]]] = {
     ("PriorityClass", "f_value"): (-(2**31), 2**31 - 1),
     **{("pod_group", name): (0, 2**31 - 1) for name in ("members", "scheduled", "waiting")},
     **{("pod_group", name): (0, 2**31 - 1) for name in ("gated", "failures", "min_count")},
     **{("pod_group", name): (0, 2**63 - 1) for name in ("tried_since", "failed_at")},
-    ("now",): (0, 2**63 - 1),
+    "now": (0, 2**63 - 1),
 }
 """The same of ints; times are ns since 1970."""
 NON_ZERO: Final = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}

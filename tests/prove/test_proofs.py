@@ -342,3 +342,16 @@ def test_objects_of_examples_are_drawn(
             (tmp_path / file.name).write_text(file.read_text())
     assert run(["prove", str(tmp_path)]) == 0
     assert ", 0 refuted, 0 unknown" in capsys.readouterr().out
+
+
+def test_other_nodes_change_with_the_number_of_a_monotone_claim(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the cluster has in all is more where a node has more."""
+    score = "clamp(50 + node.podCount - 2 * cluster.podCount, 0, 100)"
+    text = POLICY.partition("  score:")[0]
+    (folder / "policy.yaml").write_text(f"{text}  score: {{expression: '{score}'}}\n")
+    claim = "{score: Gold, in: node.podCount, direction: Increasing}"
+    (folder / "claims.yaml").write_text(f"{HEAD}claims: [{{name: a, monotone: {claim}}}]\n")
+    run(["prove", str(folder / "claims.yaml")])
+    assert "a: proven" not in capsys.readouterr().out
