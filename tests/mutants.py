@@ -395,12 +395,12 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "bool(entry.filters.cluster_scoped) or _concern_nominated_pods(entry, rows)",
-        "_concern_nominated_pods(entry, rows)",
+        "            entry.filters.dry_run.node_by_node\n            or not",
+        "            not",
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "self._passes.override(entry, pod, None if filters.cluster_scoped else rows)",
+        "entry.override(pod, None if filters.dry_run.node_by_node else rows)",
         "pass",
     ),
     Mutant(
@@ -417,7 +417,11 @@ MUTANTS: Final = (
         "        if opened is not None:\n",
         "        if opened is not None and changed.size:\n",
     ),
-    Mutant(f"{EVALUATE}/updates.py", "elif changed.size or view.plugin.by_row:", "elif False:"),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "elif changed.size or view.plugin.kernel.normalizes_by_row:",
+        "elif False:",
+    ),
     Mutant(
         f"{EVALUATE}/updates.py",
         "if entry.pre_score and not self.unchanged(",
@@ -436,13 +440,13 @@ MUTANTS: Final = (
     Mutant(f"{EVALUATE}/updates.py", "            view.find_bounds(feasible.rows)\n", ""),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "if overrides and not overrides.keys().isdisjoint(rows):",
-        "if False:",
+        "or not entry.overrides.keys().isdisjoint(rows)",
+        "",
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "return nominated is not None and nominated.any_on(rows)",
-        "return False",
+        "            or entry.nominated.any_on(rows)\n",
+        "",
     ),
     # Entries and views.
     Mutant(
@@ -523,13 +527,13 @@ MUTANTS: Final = (
     # Columns and counts of rules.
     Mutant(
         "language/runtime/incremental.py",
-        "if self._version != journal.version:\n                self._renew()",
-        "if self._version < 0:\n                self._renew()",
+        "(journal.version if self._moves else journal.static_version)",
+        "journal.static_version",
     ),
     Mutant(
         "language/runtime/incremental.py",
-        "elif self._version < journal.static_version:",
-        "elif self._version < 0:",
+        "(journal.version if self._moves else journal.static_version)",
+        "(journal.version if self._moves else 0)",
     ),
     Mutant(
         "language/runtime/incremental.py",

@@ -10,7 +10,8 @@ at all: the ghost list alone tells which one is.
 
 from __future__ import annotations
 
-from typing import Final, Generic, Protocol, TypeVar
+from operator import attrgetter
+from typing import Final, Generic, TypeVar
 
 from policy_sched import thresholds
 from policy_sched.framework.evaluate.pod_signature import Key
@@ -23,24 +24,16 @@ PROBATION_BYTES: Final = 4 * 1024 * 1024
 GHOST_KEYS: Final = 4096
 
 
-class Sized(Protocol):
-    """An object with a size in bytes."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes."""
-
-
-T = TypeVar("T", bound=Sized)
+T = TypeVar("T")
 
 
 class EvaluationCache(Generic[T]):
     """Evaluations by signature; the least recently used is evicted first."""
 
     def __init__(self) -> None:
-        self.main: Lru[Key, T] = Lru(MAIN_BYTES, _size_of)
+        self.main: Lru[Key, T] = Lru(MAIN_BYTES, attrgetter("nbytes"))
         """Where nearly every pod's evaluation is."""
-        self.probation: Lru[Key, T] = Lru(PROBATION_BYTES, _size_of)
+        self.probation: Lru[Key, T] = Lru(PROBATION_BYTES, attrgetter("nbytes"))
         self._ghost: Lru[int, bool] = Lru(GHOST_KEYS)
         """Hashes of signatures: where two share one, an evaluation is kept that need not be."""
         self._misses = 0
@@ -73,7 +66,3 @@ class EvaluationCache(Generic[T]):
     def _keep(self, key: Key, evaluation: T) -> None:
         self._misses = 0
         self.main.put(key, evaluation)
-
-
-def _size_of(evaluation: Sized) -> int:
-    return evaluation.nbytes

@@ -176,15 +176,23 @@ class Entry(msgspec.Struct, eq=False):
         np.putmask(first, fixed != 0, fixed)
         return first
 
-    def override(
-        self, rejections: Mapping[int, results.Override], rows: Sequence[int] | None = None
-    ) -> None:
-        """Reject rows that the plugins accept; see `FilterDryRun.rejections`.
+    def override(self, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
+        """Reject the rows where the pod does not fit with the nominated pods.
 
         ``rows``: the rows whose overrides are replaced (None: all of them). Rows that no PreFilter
         plugin named are rejected for that.
         """
-        before = list(self.overrides) if rows is None else rows
+        nominated = self.nominated
+        assert nominated is not None, "the pod gives way to nominated pods"
+        pods_on, before = nominated.on(rows), list(self.overrides) if rows is None else rows
+        if not pods_on and not self.overrides:
+            return
+        dry_run, state, overlay = self.filters.dry_run, self.result.state, nominated.overlay
+        passed = {row: pods for row, pods in pods_on.items() if not self.by_plugins[row]}
+        rejections = dry_run.rejections_with(overlay, state, pod, passed, passed=True)
+        if len(passed) < len(pods_on):
+            others = {row: pods for row, pods in pods_on.items() if row not in passed}
+            rejections |= dry_run.rejections_with(overlay, state, pod, others)
         for row in before:
             self.overrides.pop(row, None)
             self.first[row] = self.by_plugins[row]
@@ -229,12 +237,9 @@ class Entry(msgspec.Struct, eq=False):
             return
         views = tuple([view.copy() for view in scoring.views])
         self.result = replace(self.result, scoring=replace(scoring, views=views))
-        self.node_scores = [
-            scorer for scorer in views if scorer.plugin.durability is framework.Scope.NODE
-        ]
-        self.cluster_scores = [
-            scorer for scorer in views if scorer.plugin.durability > framework.Scope.NODE
-        ]
+        node = framework.Scope.NODE
+        self.node_scores = [view for view in views if view.plugin.durability is node]
+        self.cluster_scores = [view for view in views if view.plugin.durability > node]
         self.normalized = []
         feasible = (self.first == FEASIBLE).nonzero()[0]
         for view in views:
@@ -242,7 +247,11 @@ class Entry(msgspec.Struct, eq=False):
             if not view.plugin.plain and feasible.size:
                 if durability is framework.Scope.STATIC:
                     raw = view.raw
-                    if view.whole and view.plugin.by_extremes and (raw == raw.item(0)).all():
+                    if (
+                        view.whole
+                        and view.plugin.kernel.normalizes_by_extremes
+                        and (raw == raw.item(0)).all()
+                    ):
                         # All rows have one score, whichever of them are feasible.
                         assert view.part is not None, "it was normalised"
                         view.part = np.full(len(raw), view.part.item(feasible.item(0)), np.int64)

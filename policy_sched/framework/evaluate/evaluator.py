@@ -206,13 +206,13 @@ class Evaluator:
         """Return the evaluation of a pod on a domain's nodes, kept for pods that are equal."""
         nominations = self._nominations
         nominated = nominations is not None and nominations.lowest(pod) is not None
-        if self._key is None or nominated:
-            return self._scoped(self._current(pod), pod, domain.outside)
-        key = self._key(pod)
-        kept = domain.kept.pop(key, None)
+        key = None if self._key is None or nominated else self._key(pod)
+        kept = None if key is None else domain.kept.pop(key, None)
         if kept is None or not self._refresh(kept, pod):
-            kept = self._scoped(self._current(pod), pod, domain.outside)
-        if kept.result.broken is None:
+            kept = self._current(pod).without(domain.outside, self._table.journal.stamps)
+            if kept.result.filtering.rejection is None:
+                self._passes.score_all(kept, pod)
+        if key is not None and kept.result.broken is None:
             domain.kept[key] = kept
         return kept
 
@@ -253,13 +253,6 @@ class Evaluator:
 
     # Results that are not shared.
 
-    def _scoped(self, entry: Entry, pod: PodInfo, outside: NDArray[np.intp]) -> Entry:
-        """Return a copy without these live rows; the entry is up to date."""
-        copy = entry.without(outside, self._table.journal.stamps)
-        if copy.result.filtering.rejection is None:
-            self._passes.score_all(copy, pod)
-        return copy
-
     def _restricted(
         self, evaluation: Evaluation, pod: PodInfo, filtering: results.FilteredNodes
     ) -> Evaluation:
@@ -286,11 +279,11 @@ class Evaluator:
             overrides[row] = rejection
             first[row] = rejection[0]
         copy = filtering.restricted(first, filtering.by_plugins, overrides=overrides)
-        if filtering.narrowing and first[row] > FEASIBLE:
+        if filtering.narrowed_by and first[row] > FEASIBLE:
             # As upstream, what rejects the nominated node is named among the plugins that leave
             # out the others.
             plugin = filtering.views[first[row] - 1].hook.plugin
-            copy = replace(copy, narrowing=(*filtering.narrowing, plugin))
+            copy = replace(copy, narrowed_by=(*filtering.narrowed_by, plugin))
         if (first[row] == FEASIBLE) == (filtering.first[row] == FEASIBLE):
             return replace(evaluation, filtering=copy)
         return self._passes.scored_again(Evaluation(evaluation.state.clone(), copy), pod)

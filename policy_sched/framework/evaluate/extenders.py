@@ -8,17 +8,18 @@ block the decision, which the caller runs in a thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.client import begun
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, Extender, Scores, Status
+from policy_sched.framework import EXTENDER, Code, Extender, Scores, Status
 from policy_sched.framework.evaluate.results import FilteredNodes
 from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED
 from policy_sched.model import Node, PodInfo
@@ -90,12 +91,10 @@ def passing(
     first = np.where(filtering.first == FEASIBLE, NOT_ASKED, filtering.first).astype(np.int16)
     first[np.array(left, np.intp)] = FEASIBLE
     late = {row: (NOT_ASKED, status) for row, status in statuses.items() if first[row]}
-    return filtering.restricted(
-        first,
-        filtering.by_plugins,
-        overrides={**filtering.overrides, **late},
-        extended=True,
+    left_out = filtering.restricted(
+        first, filtering.by_plugins, overrides={**filtering.overrides, **late}
     )
+    return replace(left_out, narrowed_by=(*filtering.narrowed_by, EXTENDER))
 
 
 def preferences(
@@ -116,8 +115,11 @@ def preferences(
             skip(extender, error)
             return None
 
+    # Each waits for its own service, so all are called at once; the first needs no thread.
+    others = [begun(partial(prioritize, extender)) for extender in prioritizers[1:]]
+    first = [prioritize(extender) for extender in prioritizers[:1]]
     by_name: dict[str, Scores] = {}
-    priorities = _side_by_side(prioritize, prioritizers) if prioritizers else []
+    priorities = [*first, *(other.result() for other in others)]
     for extender, scores in zip(prioritizers, priorities, strict=True):
         if scores is None:
             continue
@@ -128,14 +130,6 @@ def preferences(
         earlier = by_name.get(extender.name)
         by_name[extender.name] = share if earlier is None else earlier + share
     return by_name
-
-
-def _side_by_side(
-    prioritize: Callable[[Extender], HostPriorities | None], prioritizers: Sequence[Extender]
-) -> list[HostPriorities | None]:
-    """Call all of them at once, as each waits for its own service; the first needs no thread."""
-    others = [begun(partial(prioritize, extender)) for extender in prioritizers[1:]]
-    return [prioritize(prioritizers[0]), *(other.result() for other in others)]
 
 
 def _nodes(table: NodeTable, rows: Sequence[int]) -> list[Node]:

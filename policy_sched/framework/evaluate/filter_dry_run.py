@@ -19,14 +19,15 @@ from policy_sched.cluster.overlay import AddedPods, NodeOverlay
 from policy_sched.cluster.tables import Key as ColumnKey, NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
+    NO_KERNEL,
     Code,
     Codes,
     CycleState,
     FilterResult,
     FirstRejection,
+    RowKernel,
     Rows,
     Scope,
-    Signature,
     Status,
 )
 from policy_sched.framework.runtime import Hook, Runner, broken
@@ -60,20 +61,18 @@ class FilterDryRun:
             if scope_of(hook.plugin) is not Scope.STATIC
         }
         signatures = runner.pipeline.signatures
-        self._by_node = {
-            name for name, overlay in signatures.items() if overlay.kernel.node_by_node
+        kernels = {
+            number: signatures[hook.plugin].kernel if hook.plugin in signatures else NO_KERNEL
+            for number, hook in self._dynamic.items()
         }
+        self._by_node = {number for number, kernel in kernels.items() if kernel.node_by_node}
         self._add = runner.active("add_pod", skipped)
         self._remove = runner.active("remove_pod", skipped)
         cluster_scoped = {
             hook.plugin for hook in self._dynamic.values() if scope_of(hook.plugin) > Scope.NODE
         }
-        kernels = {
-            number: signature.kernel.overlay
-            for number, hook in self._dynamic.items()
-            if (signature := signatures.get(hook.plugin)) is not None
-        }
-        self._overlays = {number: own for number, own in kernels.items() if own is not None}
+        overlays = {number: kernel.overlay for number, kernel in kernels.items()}
+        self._overlays = {number: own for number, own in overlays.items() if own is not None}
         self._rejection: FirstRejection | None = None if self._dynamic else _passes
         """The filters that read pods as a function; None if one of them is none."""
         self._overlay: NodeView | None = None
@@ -84,9 +83,8 @@ class FilterDryRun:
             if rules is not None and self._overlay is not None:
                 numbered = [(number, self.plugins[number].plugin) for number in self._overlays]
                 self._rejection = rules.first_rejection(numbered, self._overlay)
-        signed = [signatures.get(hook.plugin) for hook in self._dynamic.values()]
         # A method of its own would be a cycle, left behind by every reload.
-        self.reads = cache(partial(_may_read, signed))
+        self.reads = cache(partial(_may_read, list(kernels.values())))
         """Returns whether a filter that reads pods may read a column of the node table."""
         self.node_by_node = bool(cluster_scoped)
         self.by_state = cluster_scoped <= {hook.plugin for hook in self._add}
@@ -112,8 +110,8 @@ class FilterDryRun:
         passed = np.ones(count, np.bool_) if among is None else among.copy()
         if rows is None and moved and self._pass_together(nodes, pod, passed):
             return passed
-        for hook in filters.values():
-            left = hook.plugin in self._by_node and not passed.all()  # it looks at no other node
+        for number, hook in filters.items():
+            left = number in self._by_node and not passed.all()  # it looks at no other node
             asked = _chosen(rows, passed) if left else rows
             verdict = self._runner.filter(hook, state, pod, asked, nodes)
             codes = verdict.codes
@@ -321,10 +319,5 @@ def _passes(_pod: PodInfo, _row: int) -> None:
     """Reject no row: no filter reads pods."""
 
 
-def _may_read(signatures: Sequence[Signature | None], key: ColumnKey) -> bool:
-    return any(
-        signature is None
-        or signature.kernel.filter_reads is None
-        or signature.kernel.filter_reads(key)
-        for signature in signatures
-    )
+def _may_read(kernels: Sequence[RowKernel], key: ColumnKey) -> bool:
+    return any(kernel.filter_reads is None or kernel.filter_reads(key) for kernel in kernels)

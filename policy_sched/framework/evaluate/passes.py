@@ -79,7 +79,7 @@ class Passes:
         entry = self._filter_all(pod, key, nominated, active, part)
         if entry.result.filtering.rejection is None:
             if nominated is not None:
-                self.override(entry, pod)
+                entry.override(pod)
             self.score_all(entry, pod, part)
             if key is not None and parts is not None and (part is None or part.scores is None):
                 part = part or parts.learn(key, entry, pod)
@@ -113,10 +113,8 @@ class Passes:
             places = [] if rejected else filters.places
             part = StaticPart(_fixed(table, rows), [None] * len(filters.hooks))
         fixed, fatal, dry_run = part.fixed, {**part.fatal}, filters.dry_run
-        views = [
-            view or FilterView(hook, scope)
-            for hook, scope, view in zip(filters.hooks, filters.scopes, part.views, strict=True)
-        ]
+        known = zip(filters.hooks, part.views, strict=True)
+        views = [view or FilterView(hook) for hook, view in known]
         entry = Entry(fixed, fixed, fixed, filters, active, nominated, version, views, fatal)
         if not rejected:
             runner.measure("filter", self._run_filters, entry, state, pod, rows, places)
@@ -163,21 +161,6 @@ class Passes:
             return fused(pod)
         except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
             return {}
-
-    def override(self, entry: Entry, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
-        """Reject the rows (None: of all) where the pod does not fit with the nominated pods."""
-        nominated = entry.nominated
-        assert nominated is not None, "the pod gives way to nominated pods"
-        pods_on = nominated.on(rows)
-        if pods_on or entry.overrides:
-            result = entry.result
-            dry_run, state, overlay = entry.filters.dry_run, result.state, nominated.overlay
-            passed = {row: pods for row, pods in pods_on.items() if not entry.by_plugins[row]}
-            rejections = dry_run.rejections_with(overlay, state, pod, passed, passed=True)
-            if len(passed) < len(pods_on):
-                others = {row: pods for row, pods in pods_on.items() if row not in passed}
-                rejections |= dry_run.rejections_with(overlay, state, pod, others)
-            entry.override(rejections, rows)
 
     # Scores.
 
@@ -259,29 +242,21 @@ class Passes:
         for view in views:
             plugin = view.plugin
             if not view.whole:
-                raw = raw_of.get(plugin.hook.plugin)
+                raw, asked = raw_of.get(plugin.hook.plugin), rows
                 if raw is None:
-                    own = feasible if plugin.metered and feasible.size < n else rows
-                    self.run_score(view, state, pod, own, n)
-                else:
+                    asked = feasible if plugin.metered and feasible.size < n else rows
+                    raw = self._runner.call("score", plugin.hook, state, pod, asked)
+                if asked is None:
                     view.raw, view.shared, view.whole = raw, True, True
+                else:
+                    dtype = np.int64 if plugin.normalizer is None else raw.dtype
+                    view.raw, view.shared = np.zeros(n, dtype), False
+                    view.raw[asked] = raw
             if not plugin.plain:
                 self.normalize(state, view, pod, feasible)
             total += view.raw if plugin.plain and view.weight == 1 else view.weighted()
         if feasible.size < n:
             np.putmask(total, entry.first != FEASIBLE, CLOSED)  # half the time of an assignment
-
-    def run_score(
-        self, view: ScoreView, state: CycleState, pod: PodInfo, rows: Rows, n: int
-    ) -> None:
-        """Write a plugin's raw scores of some rows, or of all (None)."""
-        fresh: RawScores = self._runner.call("score", view.plugin.hook, state, pod, rows)
-        if rows is None:
-            view.take(fresh)
-            return
-        dtype = np.int64 if view.plugin.normalizer is None else fresh.dtype
-        view.raw, view.shared, view.whole = np.zeros(n, dtype), False, rows.size == n
-        view.raw[rows] = fresh
 
     def normalize(
         self, state: CycleState, view: ScoreView, pod: PodInfo, feasible: NDArray[np.intp]
@@ -325,7 +300,9 @@ class Passes:
             plugin = view.plugin
             if plugin.durability is not Scope.STATIC:
                 continue
-            if not view.whole or (plugin.normalizer is not None and not plugin.by_extremes):
+            if not view.whole or (
+                plugin.normalizer is not None and not plugin.kernel.normalizes_by_extremes
+            ):
                 return None
             static = views[view.name] = ScoreView(plugin, view.weight)
             static.take(view.raw)

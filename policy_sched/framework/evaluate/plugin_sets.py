@@ -26,17 +26,14 @@ class Filters(msgspec.Struct, frozen=True, eq=False):
 
     hooks: tuple[Hook, ...]
     """All of the profile, also those that are skipped."""
-    scopes: list[Scope]
-    """Of all of them."""
     places: list[int]
     node_scoped: list[int]
     """The places of those that read the row and its pods."""
-    cluster_scoped: list[int]
-    """The places of those that read more."""
     changing: list[int]
-    """The places of those of them that may reject other rows than before, with an equal key."""
+    """The places of those that read more, and may reject other rows than before, with an equal
+    key."""
     dynamic: list[int]
-    """Both, in order."""
+    """The places of all that read more than the node, in order."""
     static: list[int]
     """The places of the others."""
     dry_run: FilterDryRun
@@ -147,10 +144,8 @@ def _filters(runner: Runner, skips: frozenset[str], inactive: frozenset[str]) ->
     wide = [place for place in places if scopes[place] > Scope.NODE]
     return Filters(
         hooks,
-        scopes,
         places,
         [place for place in places if scopes[place] is Scope.NODE],
-        wide,
         [place for place in wide if not _follows_from_key(runner, hooks[place])],
         [place for place in places if scopes[place] is not Scope.STATIC],
         [place for place in places if scopes[place] is Scope.STATIC],

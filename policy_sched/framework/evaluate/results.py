@@ -97,19 +97,12 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     """Why the whole pod was rejected before any node was looked at."""
     skipped: frozenset[str] = frozenset()
     """The plugins that PreFilter left out."""
-    narrowing: tuple[str, ...] = ()
-    """The PreFilter plugins that named nodes."""
+    narrowed_by: tuple[str, ...] = ()
+    """The PreFilter plugins that left only some nodes to look at; EXTENDER if extenders did."""
     hooks: Hooks = msgspec.field(default_factory=dict)
     """The plugins of every point that have anything to do with the pod."""
-    extended: bool = False
-    """Whether extenders rejected rows."""
     key: Key | None = None
     """The signature of the pods that get this result, None where only this one does."""
-
-    @property
-    def narrowed_by(self) -> tuple[str, ...]:
-        """The PreFilter plugins that left only some nodes to look at; EXTENDER if extenders did."""
-        return (*self.narrowing, framework.EXTENDER) if self.extended else self.narrowing
 
     def any_feasible(self) -> bool:
         """Return whether the pod can run anywhere."""
@@ -174,7 +167,8 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     def _outside(self) -> framework.Status:
         if self.rejection is not None:
             return self.rejection
-        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted({*self.narrowing}))}]"
+        plugins = " ".join(sorted({*self.narrowed_by} - {framework.EXTENDER}))
+        text = f"node(s) didn't satisfy plugin(s) [{plugins}]"
         return framework.Status(framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
     def restricted(
@@ -183,7 +177,6 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         by_plugins: framework.Codes | None = None,
         *,
         overrides: dict[int, Override],
-        extended: bool = False,
     ) -> FilteredNodes:
         """Return a copy with other feasible rows."""
         return replace(
@@ -192,7 +185,6 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
             by_plugins=first if by_plugins is None else by_plugins,
             overrides=overrides,
             explanations=Explanations(len(first)),
-            extended=self.extended or extended,
         )
 
     def snapshot(self) -> FilteredNodes:

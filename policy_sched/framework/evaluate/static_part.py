@@ -30,7 +30,7 @@ from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.pod_signature import Key, part_getter
 from policy_sched.framework.evaluate.results import FatalCodes
 from policy_sched.framework.evaluate.views import FilterView, ScoreView
-from policy_sched.framework.runtime import Pipeline, Runner
+from policy_sched.framework.runtime import Runner
 from policy_sched.lru import Lru
 from policy_sched.model import PodInfo, Taint, tolerated
 
@@ -72,17 +72,6 @@ class StaticPart(msgspec.Struct, eq=False):
     """None until a pod was scored on all rows that the static filters pass."""
 
 
-def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
-    """Return the taints of no node that static plugins ask for; None if they read more."""
-    asked: frozenset[Taint] = frozenset()
-    for signature in pipeline.signatures.values():
-        if signature.scope is Scope.STATIC and _TOLERATIONS in signature.fields:
-            if signature.kernel.asked_taints is None:
-                return None
-            asked |= signature.kernel.asked_taints
-    return asked
-
-
 class StaticParts:
     """The static parts of one pipeline's evaluations, by the fields that static plugins read."""
 
@@ -96,17 +85,18 @@ class StaticParts:
         assert static is not None, "the pipeline has one"
         fields = static.fields - {_TOLERATIONS}
         self._key = part_getter(whole, Signature(fields, Scope.STATIC, keys=static.keys))
-        self._reads_tolerations = _TOLERATIONS in static.fields
-        self._asked = _asked_taints(pipeline)
+        of_static = {
+            name: own for name, own in pipeline.signatures.items() if own.scope is Scope.STATIC
+        }
+        self.plugins = frozenset(of_static)
+        """Those of scope STATIC."""
+        self._asked = [
+            own.kernel.asked_taints for own in of_static.values() if _TOLERATIONS in own.fields
+        ]
+        """The taints that each of those that read tolerations asks for; None: it reads more."""
         self._taints: tuple[Taint, ...] | None = None
         self._keys: frozenset[str] = frozenset()
         """The keys of these taints: a toleration of another key tolerates none of them."""
-        self.plugins = frozenset(
-            name
-            for name, signature in pipeline.signatures.items()
-            if signature.scope is Scope.STATIC
-        )
-        """Those of scope STATIC."""
 
     def of(self, key: Key, pod: PodInfo) -> StaticPart | None:
         """Return the part that the pods of a signature share with others, if it is known."""
@@ -136,13 +126,14 @@ class StaticParts:
 
     def _taints_in_use(self) -> tuple[Taint, ...] | None:
         """Return the taints that tell tolerations apart; None if there are too many."""
-        if not self._reads_tolerations:
+        table, taints = self._table, set[Taint]()
+        for asked in self._asked:
+            if asked is None:
+                return None
+            taints |= asked
+        if not self._asked:
             return ()
-        if self._asked is None:
-            return None
-        table = self._table
         numbers = table.lookup(("taints",)).values[: table.n]
-        taints = set(self._asked)
         for number in np.bincount(numbers[table.live.values[: table.n]]).nonzero()[0].tolist():
             taints.update(table.taint_sets.members(number))
             if len(taints) > thresholds.FEW_ROWS:
@@ -152,7 +143,7 @@ class StaticParts:
     def learn(self, key: Key, entry: Entry, pod: PodInfo) -> StaticPart | None:
         """Keep what static plugins returned in an evaluation of all nodes, and return it."""
         filtering = entry.result.filtering
-        if filtering.rejection is not None or filtering.narrowing:
+        if filtering.rejection is not None or filtering.narrowed_by:
             return None
         static = entry.filters.static
         views = [view if place in static else None for place, view in enumerate(entry.views)]

@@ -67,7 +67,9 @@ class Updates:
             rejections, scores = functions.update(pod, rows, entry.by_plugins)
         scored, opened, closed = rows, NO_ROWS, NO_ROWS
         nominated = entry.nominated is not None and (
-            bool(entry.filters.cluster_scoped) or _concern_nominated_pods(entry, rows)
+            entry.filters.dry_run.node_by_node
+            or not entry.overrides.keys().isdisjoint(rows)
+            or entry.nominated.any_on(rows)
         )
         if rejections != _ALL_PASS or entry.filters.changing or nominated:
             moves = self._refilter(entry, pod, rows, rejections, nominated=nominated)
@@ -80,20 +82,17 @@ class Updates:
         if scores is None and functions and rejections is not None and functions.score:
             scores = functions.score(pod, scored, entry.first)[1]
         scoring = entry.result.scoring
-        if (
-            scoring is None
-            or scoring.skipped is None
-            or (closed.size and FEASIBLE not in entry.first)
-        ):
+        none_left = closed.size and FEASIBLE not in entry.first
+        if scoring is None or scoring.skipped is None or none_left:
             if scoring is not None or opened.size:
                 self._passes.score_all(entry, pod)
             return entry.result.broken is None
         try:
-            moved = opened.size or closed.size
-            if moved:
+            more = opened if opened.size or closed.size else None
+            if more is not None:
                 self._reopen(entry, pod, opened, closed)
             if scores is None:
-                self._score_rows(entry, pod, scored, opened if moved else None)
+                self._score_rows(entry, pod, scored, more)
             else:
                 gains = []
                 for row, fresh in zip(scored, scores, strict=True):
@@ -103,9 +102,8 @@ class Updates:
                         view.raw[row] = score
                     gains.append(gain)
                 entry.totals.add(scored, gains)
-            if (entry.cluster_scores or entry.pre_score) and not self._score_cluster(
-                entry, pod, rows, opened if moved else None
-            ):
+            wide = entry.cluster_scores or entry.pre_score
+            if wide and not self._score_cluster(entry, pod, rows, more):
                 return False
         except PluginError:
             return False  # a fresh evaluation says which plugin breaks, and whether it matters
@@ -127,7 +125,7 @@ class Updates:
 
         ``skipped``: the plugins that it left out before.
         """
-        narrowing = entry.result.filtering.narrowing
+        narrowing = entry.result.filtering.narrowed_by
         results = self._runner.call_all(point, hooks, entry.result.state, pod)
         for hook, result in zip(hooks, results, strict=True):
             status = result
@@ -181,7 +179,7 @@ class Updates:
             # What pods fit with the nominated ones may change elsewhere, too.
             before = entry.first == FEASIBLE
             entry.combine(changed)
-            self._passes.override(entry, pod, None if filters.cluster_scoped else rows)
+            entry.override(pod, None if filters.dry_run.node_by_node else rows)
             now = entry.first == FEASIBLE
             opened, closed = (now & ~before).nonzero()[0], (before & ~now).nonzero()[0]
         elif changed.size:
@@ -319,7 +317,7 @@ class Updates:
         changed = rows[(gain != 0) & (entry.first[rows] == FEASIBLE)]
         if opened is not None:
             self._renormalize(entry, view, pod, np.union1d(changed, opened))
-        elif changed.size or view.plugin.by_row:
+        elif changed.size or view.plugin.kernel.normalizes_by_row:
             self._renormalize(entry, view, pod, changed)
 
     def _renormalize(
@@ -353,7 +351,7 @@ class Updates:
         if plugin.normalizer is None:
             return self._passes.normalized(state, view, pod, raw)
         # A plugin may keep what it returned for as many rows as there are feasible ones.
-        if plugin.by_row or rows.size + 2 == feasible:
+        if plugin.kernel.normalizes_by_row or rows.size + 2 == feasible:
             return None
         if bounds is None or not view.same_bounds(entry.first):
             return None
@@ -386,11 +384,3 @@ class Updates:
             for view in entry.cluster_scores:
                 if view.name in incremental:
                     view.grouped = incremental[view.name].scores
-
-
-def _concern_nominated_pods(entry: Entry, rows: list[int]) -> bool:
-    """Return whether there are nominated pods on one of the rows, or it was rejected for some."""
-    overrides, nominated = entry.overrides, entry.nominated
-    if overrides and not overrides.keys().isdisjoint(rows):
-        return True
-    return nominated is not None and nominated.any_on(rows)

@@ -6,8 +6,8 @@ and evaluations share them; of a NODE view the rows hold on which no pod came or
 hold until anything changes. A result that equals the one before is no change (backdating).
 
 A normalised score follows from the raw scores of all feasible rows. Where normalisation reads no
-more of the others than the lowest and the highest (`ScorePlugin.by_extremes`), the scores of other
-rows stay as long as feasible rows have these two and none is beyond (`ScoreView.same_bounds`).
+more of the others than the lowest and the highest, the scores of other rows stay as long as
+feasible rows have these two and none is beyond (`ScoreView.same_bounds`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class FilterView(msgspec.Struct, eq=False):
     """One filter's codes of all rows [0, n)."""
 
     hook: Hook
-    durability: framework.Scope
     codes: framework.Codes | None = None
     """None while it rejects no row."""
     describe: framework.Describe = framework.PASSES.describe
@@ -62,7 +61,7 @@ class FilterView(msgspec.Struct, eq=False):
     def copy(self) -> FilterView:
         """Return a copy that changes independently."""
         codes = None if self.codes is None else self.codes.copy()
-        return FilterView(self.hook, self.durability, codes, self.describe)
+        return FilterView(self.hook, codes, self.describe)
 
     def own(self, n: int) -> framework.Codes:
         """Return the codes as an array of its own, which can be changed."""
@@ -81,10 +80,8 @@ class ScorePlugin(msgspec.Struct, frozen=True, eq=False):
     durability: framework.Scope
     proved: bool = False
     """Scores are within 0..100."""
-    by_row: bool = False
-    """Normalisation reads more than the scores."""
-    by_extremes: bool = False
-    """Normalisation reads no more of all scores than the least and the greatest."""
+    kernel: framework.RowKernel = framework.NO_KERNEL
+    """Says what normalisation reads."""
     metered: bool = False
     """The rule runs loops row by row, so only feasible rows are worth it."""
     plain: bool = False
@@ -102,8 +99,7 @@ class ScorePlugin(msgspec.Struct, frozen=True, eq=False):
             normalizer,
             signature.scope,
             signature.proved,
-            kernel.normalizes_by_row,
-            kernel.normalizes_by_extremes,
+            kernel,
             kernel.score is not None and kernel.score.limited is not None,
             normalizer is None and signature.proved,
         )
@@ -177,7 +173,7 @@ class ScoreView(msgspec.Struct, eq=False):
 
     def find_bounds(self, feasible: NDArray[np.intp]) -> None:
         """Note the bounds of rows, by which the scores were just normalised."""
-        if self.plugin.by_extremes and feasible.size:
+        if self.plugin.kernel.normalizes_by_extremes and feasible.size:
             raw = self.raw[feasible]
             low, high = feasible.item(raw.argmin()), feasible.item(raw.argmax())
             self.bounds = self.raw.item(low), self.raw.item(high), low, high

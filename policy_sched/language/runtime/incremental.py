@@ -122,10 +122,7 @@ class MaterializedColumns:
         a column left its limit.
         """
         journal = self._table.journal
-        if self._moves:
-            if self._version != journal.version:
-                self._renew()
-        elif self._version < journal.static_version:
+        if self._version < (journal.version if self._moves else journal.static_version):
             self._renew()
         return self._shown if self._static.within and self._dynamic.within else None
 
