@@ -626,7 +626,8 @@ class Rollouts:
             return 100
         if plan is None or state is None or state.phase is not Phase.PROGRESSING:
             return 0
-        return plan.steps[state.step].percent
+        steps = plan.steps[state.step : state.step + 1]  # none: the plan has become shorter
+        return steps[0].percent if steps else 0
 
     def report(self) -> rollout.RolloutReport | None:
         """Return where the rollout is; None where nothing was ever rolled out."""

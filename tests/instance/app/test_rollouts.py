@@ -394,6 +394,25 @@ def test_a_lease_has_the_record_packed() -> None:
             storage.read()
 
 
+@pytest.mark.parametrize("make", [World, ObjectWorld])
+def test_a_plan_that_becomes_shorter_begins_anew(make: type[World], tmp_path: Path) -> None:
+    """Also while the state of a step that it has no more is being written."""
+    world = make(tmp_path)
+    world.change("node.name == 'a'")
+    world.run(25)
+    rollouts = world.instance.rollouts
+    assert rollouts is not None
+    assert (rollouts.percent(), world.rolled.step) == (30, 1)
+    plan = yaml.safe_load(ROLLOUT_TEXT)
+    plan["spec"]["steps"] = [{"canary": {"percent": 70, "decisions": 1000}}]
+    world.write_rollout(yaml.safe_dump(plan))
+    world.read(world.instance)
+    assert rollouts.percent() == 0
+    assert rollouts.report() is not None
+    world.run(3)
+    assert (rollouts.percent(), world.rolled.step) == (70, 0)
+
+
 class Slow(RolloutStorage):
     """A storage whose writes end when the test says so, as those in a lease."""
 
