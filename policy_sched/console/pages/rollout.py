@@ -97,7 +97,7 @@ def _head(report: RolloutReport) -> list[Block]:
 
 
 def _steps(report: RolloutReport) -> Table:
-    decided = report.measures["candidate"].decisions
+    decided = report.measures["candidate"].asked
     rows: list[Sequence[Value]] = []
     for step in report.steps:
         least = seconds_text(step.seconds)
