@@ -139,6 +139,29 @@ class Rolling(RuleBasedStateMachine):
         wanted = {"promote": Phase.PROMOTED, "abort": Phase.ABORTED}[action]
         assert self.world.rolled.phase is wanted
 
+    @rule(
+        number=st.integers(0, len(RULES) - 1),
+        acts=st.integers(0, 3),
+        action=st.sampled_from((None, "promote", "abort")),
+    )
+    def change_between(self, number: int, acts: int, action: rollout.Action | None) -> None:
+        """A change comes wherever the process is: what ends a candidate ends no other one."""
+        instance, rollouts = self.world.instance, self.world.instance.rollouts
+        if action and self.progressing and rollouts is not None:
+            rollouts.request(action, "", "admin")
+        for _ in range(acts):
+            self.world.act(instance)
+            self.what_is_in_force_is_left_alone()
+        store, before = instance.reloader.store, self.state
+        self.rule = RULES[number]
+        self.world.write(self.rule)
+        self.world.read(instance)
+        newer = store.staged
+        self.world.run(2, pods=0)
+        if newer is not None and before is not None and newer.content_hash != before.candidate:
+            assert self.world.hash != newer.content_hash, "it has not passed a step"
+            assert store.staged is newer or self.state is None or not self.progressing
+
     @rule(seconds=st.sampled_from((-3600, -5, 3600, 10**6)))
     def jump(self, seconds: int) -> None:
         """Set the clock: no step is skipped, and none ends without its decisions."""
