@@ -60,6 +60,10 @@ _ROLLOUT: Final[dict[str, Action]] = {
 _WRITING: Final = ("/-/reload", "/debug/flags/v", "/fit", *_ROLLOUT)
 _TURN: Final = 0.005
 """Seconds after which the event loop runs other tasks while metrics are written."""
+_LOOKS: Final = 40
+"""How often it is looked whether what was asked of a rollout is done."""
+_PAUSE: Final = 0.05
+"""Seconds between two looks."""
 _SHORT: Final = 32 * 1024
 """Bytes above which a response is compressed in a thread, if the client accepts that."""
 _EXPLAIN: Final = re.compile(r"/explain/([^/]+)/([^/]+)")
@@ -301,6 +305,11 @@ class Endpoints:
         action, candidate = _ROLLOUT[request.path], request.query.get("candidate", "")
         refusal = control.request(action, candidate, requester)
         report = control.report()
+        for _ in range(_LOOKS):  # it is done between two decisions, once it is written
+            if refusal or report is None or report.phase != "Progressing":
+                break
+            await asyncio.sleep(_PAUSE)
+            report = control.report()
         if refusal or report is None:
             return _status(409, "Conflict", refusal or NO_ROLLOUT)
         return await _report(request, report)

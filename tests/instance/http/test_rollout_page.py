@@ -71,6 +71,41 @@ def test_a_rollout_is_shown_and_asked(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+class Later(Control):
+    """It does what is asked when it has been looked at a few times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[Action, str, str]] = []
+        self.looks = 3
+
+    def report(self) -> RolloutReport:
+        """Return where it is."""
+        self.looks -= len(self.asked)
+        if self.asked and not self.looks:
+            super().request(*self.asked.pop())
+        return super().report()
+
+    def request(self, action: Action, candidate: str, requester: str) -> str:
+        """Promote or abort later."""
+        self.asked.append((action, candidate, requester))
+        return ""
+
+
+def test_an_answer_shows_what_was_done(tmp_path: Path) -> None:
+    """A promotion was answered with a rollout that goes on."""
+    served = Served(tmp_path)
+    served.instance.rollout = Later()
+
+    async def scenario() -> None:
+        async with served.session() as ask:
+            served.door.rights["admin"] |= {"post /-/rollout/promote"}
+            found = await ask("/-/rollout/promote?candidate=new", "admin", "POST")
+            assert "Phase:      Promoted" in found["text"]
+
+    asyncio.run(scenario())
+
+
 def test_a_standby_names_the_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It said that nothing is rolled out, while the leader rolled out what both have read."""
     served = Served(tmp_path)
