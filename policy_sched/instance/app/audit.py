@@ -203,6 +203,11 @@ class Audits:
         ]
         return sorted(kept, key=lambda each: each.time)[-EXAMPLES:]
 
+    def forget(self, policy: str) -> None:
+        """Drop the differences of what is called so: it is another one from now on."""
+        for key in [key for key in self._examples if key[1] == policy]:
+            del self._examples[key]
+
     def _group_decided(self, decision: GroupDecision, _start: float) -> None:
         for member in decision.members:
             profile = member.attempt.queued.info.scheduler_name

@@ -547,6 +547,8 @@ class Rollouts:
             instance.reloader.choose(sides)
             what = f"canary of {effect.percent} % by {effect.by}"
         instance.audit()
+        if effect.step == 0 and instance.audits is not None:
+            instance.audits.forget(self.audit_name)
         note = f"step {effect.step + 1} of {len(plan.steps)}: {what}"
         self._tell("RolloutStepped", "A step of the rollout begins", note)
         if effect.step == 0 and (untried := self._untried()):

@@ -355,6 +355,20 @@ def test_the_report_has_both_sides_and_the_last_differences(world: World) -> Non
     assert [each.pod for each in moved] == [f"default/{p}" for p in nodes if nodes[p] != "a"]
 
 
+def test_differences_are_those_of_this_candidate(world: World) -> None:
+    """A newer one begins without those of the one before."""
+    control = world.instance.rollout
+    assert control is not None
+    shown = []
+    for node in ("a", "b"):
+        world.change(f"node.name == '{node}'")
+        world.run(10)
+        report = control.report()
+        assert report is not None
+        shown.append({each.candidate for each in report.differences})
+    assert shown == [{"a"}, {"b"}]
+
+
 def test_a_record_is_read_as_it_was_written() -> None:
     """With a state, or only with the texts in force."""
     state = rollout.State("r", "p", "s", "c", began=1, seen=2)
