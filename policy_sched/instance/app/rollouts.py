@@ -135,6 +135,8 @@ class Rollouts:
         self._asked: list[tuple[rollout.Action, str, str]] = []
         """What was asked, of which candidate, and the requester."""
         self._reconcile_due = False
+        self._place: tuple[str, str, int] | None = None
+        """Candidate, plan and step of the step that has begun."""
         self._warned = ("", "", 0)
         self._compared = ("", "")
         self._differs: list[Diagnostic] = []
@@ -536,7 +538,8 @@ class Rollouts:
         store = instance.reloader.store
         if plan is None or store.staged is None:
             return
-        self._stable, self._candidate = rollout.Counts(), rollout.Counts()
+        place = store.staged.content_hash, plan.hash, effect.step
+        begins, self._place = place != self._place, place
         self.audited = {}
         if effect.audit:
             instance.reloader.choose(None)
@@ -547,6 +550,9 @@ class Rollouts:
             instance.reloader.choose(sides)
             what = f"canary of {effect.percent} % by {effect.by}"
         instance.audit()
+        if not begins:  # what was read again is no other candidate
+            return
+        self._stable, self._candidate = rollout.Counts(), rollout.Counts()
         if effect.step == 0 and instance.audits is not None:
             instance.audits.forget(self.audit_name)
         note = f"step {effect.step + 1} of {len(plan.steps)}: {what}"
@@ -569,7 +575,7 @@ class Rollouts:
         self._carry_out(*rollout.abort(was, now, "PromotionRefused", why), now=now)
 
     def _end(self, reason: str, text: str, message: str, kind: str = "Normal") -> None:
-        self.audited = {}
+        self.audited, self._place = {}, None
         if not self._reconcile_due:
             self._instance.drop_candidate()
         self._tell(reason, text, message, kind)

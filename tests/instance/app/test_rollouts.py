@@ -355,6 +355,27 @@ def test_the_report_has_both_sides_and_the_last_differences(world: World) -> Non
     assert [each.pod for each in moved] == [f"default/{p}" for p in nodes if nodes[p] != "a"]
 
 
+def test_a_reload_without_a_change_begins_no_step(world: World) -> None:
+    """A comment, or SIGHUP: the step goes on with what was counted, and is told of once."""
+    world.change("node.name == 'a'")
+    for seconds in (10, 20):
+        world.run(seconds)
+        control, steps = world.instance.rollout, world.events()
+        assert control is not None
+        before = control.report()
+        world.read(world.instance)
+        world.settle()
+        after = control.report()
+        assert before is not None
+        assert after is not None
+        assert after.measures["candidate"].decisions == before.measures["candidate"].decisions > 0
+        assert world.events() == steps
+        assert (world.instance.scheduler.canary is None) == (world.rolled.step == 0)
+    world.change("true")
+    world.change("node.name == 'a'")
+    assert world.events() == [*steps, "RolloutStepped"]
+
+
 def test_differences_are_those_of_this_candidate(world: World) -> None:
     """A newer one begins without those of the one before."""
     control = world.instance.rollout
