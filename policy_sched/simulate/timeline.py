@@ -302,6 +302,7 @@ class Timeline:
                 info = model.PodInfo.of(obj)
                 self.place(info, info.start_time or self._start)
         self._note_allocatable()
+        self._take_note()
         for at, pod in waiting:
             self._events.add(max(at, self._start), FutureEventKind.POD, pod)
         self._events.put_in_order()

@@ -11,9 +11,10 @@ from policy_sched.instance.shadow import Agreement
 from policy_sched.model.meta import SECOND
 from policy_sched.model.pod import Pod
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.recording import Decided, Deleted, Event
+from policy_sched.recording import Added, Decided, Deleted, Event
 from policy_sched.report import json_text
 from policy_sched.simulate import Traffic, traffic_of
+from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 from tests.replay.recorded import CONFIG, SECONDS, recorded
 from tests.replay.test_decisions import held, plans_of
@@ -105,6 +106,17 @@ def test_two_sets_of_policies_are_compared_over_time(events: list[Event]) -> Non
     recorded_evictions = diff.recorded["pods evicted", ""]
     assert pair.old.values["pods evicted", ""] == recorded_evictions
     assert any("moved" in line or "move" in line for line in diff.text_lines())
+
+
+def test_what_runs_at_the_beginning_counts_from_then_on() -> None:
+    """It counted from the first event on: a quiet cluster was an empty one."""
+    node, running = make_node("n", cpu="4"), make_pod("old", uid="o", cpu="1", node_name="n")
+    come, start, end = make_pod("new", uid="n", cpu="1"), 1_000 * SECOND, 1_100 * SECOND
+    there = [Added(start, node), Added(start, running)]
+    given = traffic_of([*there, Added(start + 50 * SECOND, come)], start, end)
+    run = replays.replay(given, plans_of(), width=25 * SECOND)
+    assert [window.used["cpu"] for window in run.windows] == [25, 25, 50, 50]
+    assert run.result.running.at(start) == 1
 
 
 def test_an_eviction_that_does_not_take_place_is_not_played(events: list[Event]) -> None:
