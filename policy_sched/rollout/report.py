@@ -20,6 +20,7 @@ EXAMPLES: Final = 10
 _DIGITS: Final = 12
 """Of a hash."""
 _UNITS: Final = ((3600, "h"), (60, "m"), (1, "s"))
+_AUDIT: Final = "audit"
 Action = Literal["promote", "abort"]
 _DECISIONS: Final = frozenset({"decisions", "scheduled", "errors", "victims", *OF_AUDITS})
 
@@ -94,13 +95,7 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
             rows.append((f"{i}. {step.step}", least, str(step.decisions), step.status))
         yield from table(rows, right=(2,))
         yield ""
-        stable, candidate = (self.measures[side].by_name() for side in ("stable", "candidate"))
-        rows_of_measures = [("MEASURE", "STABLE", "CANDIDATE")]
-        rows_of_measures += [
-            (name, measure_text(name, stable[name]), measure_text(name, candidate[name]))
-            for name in MEASURES
-        ]
-        yield from table(rows_of_measures, right=(1, 2))
+        yield from table([("MEASURE", "STABLE", "CANDIDATE"), *self.measured()], right=(1, 2))
         if self.abort_when:
             yield ""
             named = [("ABORT WHEN", "NOW", "FIGURES")]
@@ -113,6 +108,16 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
                 for each in self.differences
             ]
             yield from table([("DIFFERENCE", "POD", "STABLE", "CANDIDATE"), *pods])
+
+    def measured(self) -> list[tuple[str, str, str]]:
+        """Return the measures that the step takes as people read them: name, stable, candidate."""
+        stable, candidate = (self.measures[side].by_name() for side in ("stable", "candidate"))
+        left_out = OF_CANARIES if self.steps[self.step - 1].step == _AUDIT else OF_AUDITS
+        return [
+            (name, measure_text(name, stable[name]), measure_text(name, candidate[name]))
+            for name in MEASURES
+            if name not in left_out
+        ]
 
     def _head(self) -> list[tuple[str, str]]:
         where = f"{self.step} of {len(self.steps)}"
@@ -201,7 +206,7 @@ def _figures(rule: RuleReport) -> str:
 
 def step_text(step: Step) -> str:
     """Return a step in words."""
-    return "audit" if step.audit else f"canary of {step.percent} % by {step.by}"
+    return _AUDIT if step.audit else f"canary of {step.percent} % by {step.by}"
 
 
 def measure_text(name: str, number: float) -> str:

@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched.model import counted
 from policy_sched.rollout.measures import Measures, Observed
 from policy_sched.rollout.plan import AbortRule, Plan, Step
 from policy_sched.rollout.sides import By
@@ -210,5 +211,6 @@ def _aborted_by(
     figures = rule.figures(stable, candidate)
     shown = ", ".join(f"{name} {number:.4g}" for name, number in figures.items())
     words = rule.message or rule.expression
-    message = f"{words} ({shown}) after {candidate.asked} decisions" if shown else words
+    asked = counted(candidate.asked, "decision")
+    message = f"{words} ({shown}) after {asked}" if shown else words
     return abort(state, now, "AbortRuleHolds", message, figures)

@@ -10,9 +10,7 @@ from aiohttp import web
 
 from policy_sched.console.pages import page
 from policy_sched.console.sources import ClusterSource
-from policy_sched.profiles.models import OF_AUDITS
 from policy_sched.rollout import (
-    MEASURES,
     Action,
     Phase,
     RolloutReport,
@@ -133,13 +131,7 @@ def _rules(rules: Sequence[RuleReport]) -> Table:
 
 
 def _measures(report: RolloutReport) -> Table:
-    stable, candidate = (report.measures[side].by_name() for side in ("stable", "candidate"))
-    audited = any(stable[name] or candidate[name] for name in OF_AUDITS)
-    rows: list[Sequence[Value]] = [
-        [name, measure_text(name, stable[name]), measure_text(name, candidate[name])]
-        for name in MEASURES
-        if audited or name not in OF_AUDITS
-    ]
+    rows: list[Sequence[Value]] = [*report.measured()]
     columns = [
         Column("Measure"),
         Column("Stable", number=True),
