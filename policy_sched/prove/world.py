@@ -30,6 +30,9 @@ ASSUMPTIONS: Final = {
     "nonZero": "nonZeroRequested is at least what is requested; of extended resources it, and "
     "nonZeroRequests, are what is requested.",
     "priority": "A pod's priority is from -2147483648 to 2147483647.",
+    "classes": "The value of a PriorityClass is from -2147483648 to 2147483647, too.",
+    "sums": "What the cluster has and uses, what quotas use, and what pod groups request and need "
+    "is at most 2**62 - 1 of a resource.",
     "pending": "The pod is not being deleted.",
     "preemption": "A pod's preemptionPolicy is Never, PreemptLowerPriority or not stated.",
     "gates": "A scheduling gate has a name.",
@@ -37,7 +40,8 @@ ASSUMPTIONS: Final = {
     "no two taints of a node have the same key and effect.",
     "tolerations": "A toleration's operator is empty, Equal, Exists, Lt or Gt; without a key it "
     "is Exists, with Exists it has no value, and with Equal that of a label.",
-    "ranges": "Other numbers are within the ranges that the reference of columns states.",
+    "ranges": "Other numbers are within the ranges that the reference of columns states; the "
+    "scheduler's clock is from 1970 to 2262.",
 }
 """What is assumed of every pod and node, by name."""
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import z3
 
-from policy_sched.client.apimachinery.resources import NODE, POD, ApiError, resource
+from policy_sched.client.apimachinery.resources import ApiError, resource
 from policy_sched.cluster.cache import Cache
 from policy_sched.embedded.apiserver.validation.checks import check_new
 from policy_sched.errors import ClusterError
@@ -24,6 +24,7 @@ from policy_sched.prove.terms import Code, Listing, Mapping as MapTerm, Record, 
 from policy_sched.prove.world import World
 from policy_sched.scheduler.setup import load_cluster
 from policy_sched.testing import make_node, make_pod
+from tests.cluster.tables import test_quotas
 from tests.embedded.world import World as Cluster, node, pod
 from tests.language.harness import evaluate
 from tests.language.oracle_world import World as Nodes
@@ -172,7 +173,7 @@ def judged(*manifests: Plain) -> list[str]:
 def refusal(manifest: Plain) -> str:
     """Return why the API server does not create an object; "" if it does."""
     try:
-        check_new(resource(POD if manifest["kind"] == "Pod" else NODE), manifest)
+        check_new(resource((manifest["apiVersion"], manifest["kind"])), manifest)
         Cluster(nodes=0).cluster.apply(manifest)
     except (ApiError, ClusterError) as error:
         return str(error)
@@ -375,7 +376,17 @@ def test_a_rule_that_writes_such_a_character_is_not_proven_of(tmp_path: Path) ->
     assert (verdict.answer, verdict.internal) == ("unknown", False)
 
 
+def test_a_priority_class_of_another_value_is_refused() -> None:
+    """It is an int32 for the API server, as a priority is."""
+    manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    for value, allowed in ((10**9, True), (2**31, False), (-(2**31) - 1, False)):
+        whole = {**manifest, "metadata": {"name": "a"}, "value": value}
+        assert (refusal(whole) == "") == allowed
+
+
 FOLLOWS: Final = {
+    "classes": test_a_priority_class_of_another_value_is_refused,
+    "sums": test_quotas.test_all_quotas_together_use_no_more_than_a_sum_can_be,
     "characters": test_characters_that_the_solver_does_not_know_count_as_others,
     "free": test_what_is_requested_is_the_sum_of_the_pods,
     "requested": test_what_is_requested_is_the_sum_of_the_pods,
