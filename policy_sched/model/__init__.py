@@ -162,6 +162,7 @@ from policy_sched.model.requests import (
     DEFAULT_MILLI_CPU as DEFAULT_MILLI_CPU,
     as_requested as as_requested,
     container_sum as container_sum,
+    is_counted as is_counted,
     is_extended_resource as is_extended_resource,
     is_pod_level_resource as is_pod_level_resource,
     is_scalar_resource as is_scalar_resource,

@@ -230,7 +230,8 @@ def _pod(values: Values, path: Key, name: str, requests: Plain) -> Plain:
     }
     resources = _stated(requests=requests, limits=values.amounts((*path, "limits")))
     container = {"name": "main", "image": _IMAGE, **_stated(resources=resources)}
-    spec: Plain = {"containers": [container]}
+    more = [{"name": f"more-{i}", "image": _IMAGE} for i in range(values.length((*path, "more")))]
+    spec: Plain = {"containers": [container, *more]}  # the others state no requests
     if (*path, "priority") in leaves:
         spec["priority"] = leaves[*path, "priority"]
     spec |= _stated(

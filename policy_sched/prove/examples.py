@@ -62,7 +62,7 @@ _DURATION: Final = re.compile(r"(\d{1,6})([smh])")
 NOW: Final = ("now",)
 """What the hour of an example is called; the pods are decided at half past it."""
 #: Clusters of one policy, and pods for each.
-_CLUSTERS: Final = 300
+_CLUSTERS: Final = 400
 _PODS: Final = 8
 _SIDES: Final = ("node", "peer", "peer2")
 _KEY: Final = re.compile(r"[a-z0-9.-]+/[a-zA-Z0-9.-]+")
@@ -170,7 +170,8 @@ class _Clusters:
     def cluster(self) -> tuple[Leaves, list[Leaves]]:
         """Return nodes with their pods, and pods that each may be decided with them."""
         random = self._random
-        values: dict[Any, Any] = {NOW: 12 if random.random() < 0.7 else random.randrange(24)}
+        hours = [number for number in self._numbers if 0 <= number < 24]
+        values: dict[Any, Any] = {NOW: 12 if random.random() < 0.8 else random.choice(hours)}
         self._draw_texts()
         plain = random.choice((0.1, 0.3, 0.6))
         for side in _SIDES[: random.choice((1, 1, 2, 3))]:
@@ -293,7 +294,7 @@ def _leaves_named(keys: Sequence[str]) -> dict[Any, Any]:
         plural = part if kind == "node" else f"{part}s"
         named |= {(kind, plural, key): Code(True, _TEXT) for key in keys}
     named |= {("pod", name): _TEXT for name in ("owner_uid", "owner_name", "owner_kind")}
-    return {**named, ("pod", "priority"): _NUMBER}
+    return {**named, ("pod", "priority"): _NUMBER, ("pod", "more", "length"): _NUMBER}
 
 
 def clusters(

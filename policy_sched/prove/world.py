@@ -11,7 +11,13 @@ from typing import Any, Final
 import z3
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
-from policy_sched.model import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MAX_UNITS, MOST_COUNTED
+from policy_sched.model import (
+    DEFAULT_MEMORY,
+    DEFAULT_MILLI_CPU,
+    MAX_UNITS,
+    MOST_COUNTED,
+    is_counted,
+)
 from policy_sched.prove import terms
 from policy_sched.prove.terms import Code, Listing, Mapping, Opaque, Record, Term, Terms
 
@@ -190,6 +196,8 @@ class World:
 
     def _amount(self, family: str, resource: str) -> Term:
         key = ("node", family, resource)
+        if family in ("requested", "nonZeroRequested") and not is_counted(resource):
+            return 0
         new = key not in self.leaves
         most = MAX_SUM
         if family in ("allocatable", "capacity"):
@@ -362,10 +370,11 @@ class World:
 
     def amount(self, mapping: Mapping, resource: str) -> Term:
         """Return an amount of a known resource."""
-        key = (*mapping.path, resource)
+        key, name = (*mapping.path, resource), mapping.path[-1]
+        if name != "limits" and not is_counted(resource):
+            return 0
         new = key not in self.leaves
         leaf = self.number(key, 0, MAX_UNITS)
-        name = mapping.path[-1]
         if new and name == "limits":
             self.terms.notes[str(leaf)] = name
         if new and name == "non_zero_requests":

@@ -20,7 +20,15 @@ from policy_sched.errors import ClusterError
 from policy_sched.manifests import decode_object
 from policy_sched.model import Node, Pod, PodInfo
 from policy_sched.prove import ASSUMPTIONS
-from policy_sched.prove.terms import Code, Listing, Mapping as MapTerm, Record, Terms, lifted
+from policy_sched.prove.terms import (
+    Code,
+    Listing,
+    Mapping as MapTerm,
+    Record,
+    Terms,
+    is_term,
+    lifted,
+)
 from policy_sched.prove.world import World
 from policy_sched.scheduler.setup import load_cluster
 from policy_sched.testing import make_node, make_pod
@@ -102,9 +110,12 @@ class Judge:
                 values["node", family, key] = text
         for name in {*stated.status.allocatable, *stated.status.capacity, "cpu", "memory"}:
             for family in ("allocatable", "capacity", "requested", "nonZeroRequested"):
-                self.world.column(family, name, "i")
-                values["node", family, name] = int(cache.nodes.lookup((family, name)).view[row])
-            free = values["node", "allocatable", name] - values["node", "requested", name]
+                leaf = self.world.column(family, name, "i")
+                stands = int(cache.nodes.lookup((family, name)).view[row])
+                if is_term(leaf):
+                    values["node", family, name] = stands
+                assert is_term(leaf) or stands == leaf == 0
+            free = values["node", "allocatable", name] - values.get(("node", "requested", name), 0)
             assert cache.nodes.lookup(("free", name)).view[row] == free
         for family in ("podCount", "creationTime"):
             self.world.column(family, "", "i")

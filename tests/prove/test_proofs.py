@@ -49,6 +49,7 @@ FORMS = {
     'always: pod.requests["memory"] < quantity("200Pi")': (
         "unknown: no test can show it: the text '225179981368524800' must be"
     ),
+    'always: \'pod.requests["xcpu"].sign() == 0 && node.requested["xcpu"].sign() == 0\'': "proven",
     'always: node.taints.all(t, t.key != "")': "proven up to 3 elements of node.taints",
     "monotone: {score: Gold, in: 'node.requested[\"cpu\"]', direction: Increasing}": "proven",
     "monotone: {score: Gold, in: 'node.requested[\"cpu\"]', direction: Decreasing}": (
