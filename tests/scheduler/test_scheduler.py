@@ -31,11 +31,14 @@ class Broken:
 
 
 class Loud:
-    """A score beyond the range."""
+    """A score beyond the range, of so many nodes."""
+
+    def __init__(self, nodes: int = 1) -> None:
+        self._nodes = nodes
 
     @hookimpl
     def score(self, rows: results.Rows) -> results.Scores:
-        return np.full(1 if rows is None else rows.size, 101)
+        return np.full(self._nodes if rows is None else rows.size, 101)
 
 
 def test_a_pod_that_fits_is_assumed_bound_and_announced() -> None:
@@ -169,7 +172,7 @@ def test_a_plugin_that_raises_ends_the_attempt_and_names_itself() -> None:
 
 def test_a_score_out_of_range_is_refused_in_upstreams_words() -> None:
     """A third-party score beyond 0..100 is an error, not a preference."""
-    outcome = world.run(world.scheduler_of(Loud(), nodes=2))
+    outcome = world.run(world.scheduler_of(Loud(2), nodes=2))
     assert outcome.message == (
         'applying score defaultWeights on Score plugins: plugin "x0" returns an invalid score 101, '
         "it should in the range of [0, 100] after normalizing"
