@@ -17,36 +17,24 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
     of_fields = _fields_getter(signature.fields)
     if not signature.keys:
         return of_fields
-    keys = [
-        (key.function, attrgetter(key.attribute), key.unless)
-        if isinstance(key, PodKey)
-        else (key, None, ())
-        for key in signature.keys
-    ]
-    plain = [key for key in signature.keys if isinstance(key, PodKey)]
-    attributes = [key.attribute for key in plain]
-    may_be_none = bool(plain) and len(plain) == len(keys)
+    # Every pod has a name: a plain function is asked for each.
+    keys = [key if isinstance(key, PodKey) else PodKey(key, "name") for key in signature.keys]
+    attributes = [key.attribute for key in keys]
     # Of one attribute, too, it is to return a tuple.
-    concerns: Callable[[PodInfo], tuple[Any, ...]] = (
-        attrgetter(*attributes, *attributes[:1]) if may_be_none else _nothing
-    )
-    all_unless = [name for key in plain for name in key.unless]
+    concerns: Callable[[PodInfo], tuple[Any, ...]] = attrgetter(*attributes, attributes[0])
+    all_unless = [name for key in keys for name in key.unless]
     nones = (None,) * len(keys)
+    asked = [(key.function, attrgetter(key.attribute), key.unless) for key in keys]
 
     def with_keys(pod: PodInfo) -> Key:
-        if may_be_none and not (any(concerns(pod)) or any(all_unless)):
+        if not (any(concerns(pod)) or any(all_unless)):
             return of_fields(pod) + nones
         values = [*of_fields(pod)]
-        for key, concerned, unless in keys:
-            asked = concerned is None or concerned(pod) or any(unless)
-            values.append(key(pod) if asked else None)
+        for function, concerned, unless in asked:
+            values.append(function(pod) if concerned(pod) or any(unless) else None)
         return tuple(values)
 
     return with_keys
-
-
-def _nothing(_pod: PodInfo) -> tuple[object, ...]:
-    return ()
 
 
 def part_getter(whole: Signature, part: Signature) -> Callable[[Key], Key]:
