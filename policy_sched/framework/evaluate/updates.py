@@ -275,8 +275,12 @@ class Updates:
         ):
             return False
         for view in entry.cluster_scores:
-            plugin, grouped, before = view.plugin, view.grouped, view.raw
-            if grouped is not None:
+            plugin, before = view.plugin, view.raw
+            update = entry.incremental.get(plugin.hook.plugin) if entry.incremental else None
+            if update is not None:
+                grouped = update.scores
+                if grouped is None:
+                    return False
                 rescore: Callable[..., framework.Rescored | None] = grouped.update
                 if runner.sampling:
                     rescore = partial(runner.call, "score", Hook(plugin.hook.plugin, rescore))
