@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from policy_sched.bench.recording import BEGAN
 from policy_sched.cli.console import _at_beginning
 from policy_sched.cli.main import run
 from policy_sched.console.trials import TimelineQuestion
-from policy_sched.model import SECOND, Node
+from policy_sched.model import SECOND, Node, ObjectMeta, Pod
+from policy_sched.profiles.build import decoded_kinds
 from policy_sched.profiles.reload import PolicyFiles
+from policy_sched.recording import Recorder
+from policy_sched.replay import compiled
 from tests.replay.recorded import Load, write
 from tests.replay.test_decisions import plans_of
 
@@ -36,3 +41,40 @@ def test_a_recording_is_not_looked_at_with_a_cluster(
     """It has a cluster and a time of its own."""
     assert run(["console", "--recording", "traffic", "--now", "2026-01-01T00:00:00Z"]) != 0
     assert "--recording does not go together with --now" in capsys.readouterr().err
+
+
+def test_the_timeline_has_what_rules_read_of_objects(tmp_path: Path) -> None:
+    """A rule reads a field of recorded nodes that scheduling does not."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Range}
+spec:
+  filter:
+  - expression: node.object.spec.podCIDR == "10.0.1.0/24"
+    message: another range
+"""
+    )
+    plans = compiled(PolicyFiles(policies=(str(policy),))).plans
+    of_rules = decoded_kinds(plans)["v1", "Node"]
+    nodes = [
+        msgspec.convert(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": f"n{i}", "uid": f"n{i}"},
+                "spec": {"podCIDR": f"10.0.{i}.0/24"},
+                "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+            },
+            of_rules,
+        )
+        for i in range(3)
+    ]
+    recorder = Recorder(tmp_path / "traffic")
+    recorder.begin(BEGAN, nodes)
+    recorder.put(BEGAN + SECOND, Pod(metadata=ObjectMeta(name="web", namespace="default", uid="1")))
+    recorder.close(BEGAN + 2 * SECOND)
+    result = TimelineQuestion(plans, b"", recording=str(tmp_path / "traffic")).result()
+    assert [life.node for life in result.lives] == ["n1"]

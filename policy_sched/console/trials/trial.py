@@ -25,7 +25,7 @@ from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.lru import Lru
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
-from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.build import CompiledPlan, decoded_kinds
 from policy_sched.profiles.format import differences
 from policy_sched.profiles.reload import CompiledFiles, PolicyFiles, compiled_set
 from policy_sched.recording import Recording
@@ -163,7 +163,7 @@ class TimelineQuestion(Question[simulate.TimelineResult]):
     def result(self) -> simulate.TimelineResult:
         """Simulate as `policy-sched simulate --timeline` does, or replay as `replay` does."""
         if self.recording:
-            recording = Recording.open(self.recording)
+            recording = Recording.open(self.recording, decoded_kinds(self.plans))
             span = recording.began, recording.ended + 1
             traffic = simulate.traffic_of(recording.events(*span), *span)
             seed, until = self.seed, self.until
