@@ -44,7 +44,12 @@ def compiled_recorded(
     notes: list[str] = []
     for content_hash, policies in recorded.items():
         try:
-            sets[content_hash] = _compiled(policies)
+            sets[content_hash] = now = _compiled(policies)
+            if now.compilation.content_hash != content_hash:
+                notes.append(
+                    f"the policies {content_hash[:12]} are others than those that decided: their"
+                    " texts were changed, or mean something else to this version of policy-sched"
+                )
         except PolicyError as error:
             first = error.diagnostics[0].message
             notes.append(f"the policies {content_hash[:12]} cannot be compiled any more: {first}")
