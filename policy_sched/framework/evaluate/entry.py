@@ -168,12 +168,11 @@ class Entry(msgspec.Struct, eq=False):
     ) -> framework.Codes:
         """Return the same of many rows; ``places``: of the filters that count, None: all."""
         fixed = self.fixed[rows]
-        first = np.zeros(len(fixed), np.int16)
+        first = fixed.copy()
         for place in reversed(self.filters.places if places is None else places):
             codes = self.views[place].codes
             if codes is not None:
-                np.putmask(first, codes[rows] != 0, place + 1)
-        np.putmask(first, fixed != 0, fixed)
+                np.putmask(first, (codes[rows] != 0) & (fixed == FEASIBLE), place + 1)
         return first
 
     def override(self, pod: PodInfo, rows: Sequence[int] | None = None) -> None:

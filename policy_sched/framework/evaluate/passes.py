@@ -216,17 +216,17 @@ class Passes:
             for plugin in scorers.plugins
         ]
         if static is not None and static.hold(entry.first, feasible.size):
-            pending, total = [views[place] for place in scorers.dynamic], static.total.copy()
+            pending, total = [views[place] for place in scorers.dynamic], static.total
         else:
             if static is not None:  # the raw scores are the same, but other rows are feasible
                 views = [view.copy() for view in views]
             pending, total = views, np.zeros(len(entry.fixed), np.int64)
         fused = scorers.fused
-        runner.measure("score", self._add_scores, total, entry, pod, feasible, pending, fused)
+        total = runner.measure("score", self._sum, total, entry, pod, feasible, pending, fused)
         entry.totals = Totals(total, entry.first)
         return Scoring(read_only(total), tuple(views), skipped, totals=entry.totals)
 
-    def _add_scores(
+    def _sum(
         self,
         total: Scores,
         entry: Entry,
@@ -234,8 +234,8 @@ class Passes:
         feasible: NDArray[np.intp],
         views: Sequence[ScoreView],
         fused: FusedScores | None,
-    ) -> None:
-        """Run score plugins, and add what their views then have to the total."""
+    ) -> Scores:
+        """Run score plugins; return the total, to which it adds what their views then have."""
         state, n = entry.result.state, len(total)
         rows = None if feasible.size >= thresholds.SPARSE * n else feasible
         raw_of = self._fused(fused, pod, rows)
@@ -254,9 +254,13 @@ class Passes:
                     view.raw[asked] = raw
             if not plugin.plain:
                 self.normalize(state, view, pod, feasible)
-            total += view.raw if plugin.plain and view.weight == 1 else view.weighted()
+            part = view.raw if plugin.plain and view.weight == 1 else view.weighted()
+            total = np.add(total, part, out=total if total.flags.writeable else None)
+        if not total.flags.writeable:  # it is a static part's
+            total = total.copy()
         if feasible.size < n:
             np.putmask(total, entry.first != FEASIBLE, CLOSED)  # half the time of an assignment
+        return total
 
     def normalize(
         self, state: CycleState, view: ScoreView, pod: PodInfo, feasible: NDArray[np.intp]

@@ -82,6 +82,7 @@ class PluginSets:
         filtering = {hook.plugin for hook in pipeline.at("pre_filter")}
         whole = pipeline.signature()
         keys = () if whole is None else whole.keys
+        self._keys = len(keys)
         self._keyed = [
             (plugin, keys.index(key) - len(keys))
             for plugin, signature in pipeline.signatures.items()
@@ -101,6 +102,8 @@ class PluginSets:
 
     def active_with(self, key: Key) -> ActivePlugins:
         """Return the plugins that have anything to do with pods of a signature."""
+        if key[-self._keys :].count(None) == self._keys > 0:
+            return self.active(self._all_keyed)  # most pods, without a look at each plugin
         concerned = {plugin for plugin, place in self._keyed if key[place] is not None}
         return self.active(self._all_keyed - concerned)
 
