@@ -336,8 +336,8 @@ class QuotaState(msgspec.Struct):
         used: Resources = self._node.used
         if self._over:
             used = _sum(used, self._over.get(self._node))
-        elif self._node.record is not self._quotas and not self._node.children:
-            return used  # for speed: each sum is bounded already, but that of all is not
+        elif max(used.values(), default=0) <= MAX_SUM:
+            return used  # for speed: there is nothing to bound
         return {n: min(MAX_SUM, amount) for n, amount in used.items()}
 
     @property
