@@ -83,7 +83,7 @@ def run_replay(nodes: int, pods: int) -> ReplayFigures:
         (span[1] - span[0]) / SECOND,
         held.tally.decisions,
         held.tally.results[Agreement.AGREE],
-        *(round(seconds, 3) for seconds in (read, again, of_traffic, anew)),
+        *(round(seconds, 6) for seconds in (read, again, of_traffic, anew)),
     )
 
 
