@@ -336,7 +336,9 @@ class QuotaState(msgspec.Struct):
         used: Resources = self._node.used
         if self._over:
             used = _sum(used, self._over.get(self._node))
-        elif max(used.values(), default=0) <= MAX_SUM:
+        elif not self._node.children and (
+            self._node.record is not self._quotas or max(used.values(), default=0) <= MAX_SUM
+        ):
             return used  # for speed: there is nothing to bound
         return {n: min(MAX_SUM, amount) for n, amount in used.items()}
 
@@ -865,7 +867,8 @@ class Quotas:
         node = self._nodes[0].get(key)
         if node is None or node.record is None:
             return
-        own, every = node.own, self.whole.used
+        own, every, used = node.own, self.whole.used, node.used
+        alone = node.parent is None
         for name, amount in more.items():
             own[name] = at_node = own.get(name, 0) + amount
             every[name] = in_all = every.get(name, 0) + amount
@@ -873,7 +876,12 @@ class Quotas:
                 del own[name]
             if not in_all:
                 del every[name]
-        self.tree.carry(node, more, {})
+            if alone:  # for speed: nothing is carried further
+                used[name] = total = used.get(name, 0) + amount
+                if not total:
+                    del used[name]
+        if not alone:
+            self.tree.carry(node, more, {})
 
     def _carry(self) -> None:
         """Carry up what could not be carried as it changed."""

@@ -18,6 +18,7 @@ from policy_sched.language.runtime import int64
 from policy_sched.language.stdlib.builtins_quantity import scale_of_resource, units_in
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
+_LEAST, _GREATEST = values.INT_MIN, values.INT_MAX
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
 
@@ -75,7 +76,7 @@ def added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
     amounts = dict(a)
     for name, more in b.items():
         amounts[name] = amount = amounts.get(name, 0) + more
-        if not values.INT_MIN <= amount <= values.INT_MAX:
+        if not _LEAST <= amount <= _GREATEST:
             raise values.Fault(values.OVERFLOW)
     return amounts
 

@@ -180,6 +180,7 @@ class BoundPodRules:
         self.runtime = Runtime(runtime.table, runtime.pods)
         whole = sections.pre_filter_together
         self._together = None if whole is None else BoundUnit(whole, self.runtime)
+        self._roots = [(root.value, root.error) for root in (() if whole is None else whole.roots)]
         self._gates = [
             (
                 rule,
@@ -208,8 +209,8 @@ class BoundPodRules:
         bound = self._together
         out = None if bound is None else bound.scalar(pod, cycle, 0)
         if bound is not None and out is not None and not isinstance(out, Failure):
-            for root in bound.unit.roots:
-                if not out[root.value] or (root.error is not None and out[root.error]):
+            for value, error in self._roots:
+                if not out[value] or (error is not None and out[error]):
                     break
             else:
                 return None
