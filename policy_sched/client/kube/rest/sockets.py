@@ -20,8 +20,11 @@ import msgspec
 
 RECORD: Final = 16 << 10
 """The most bytes of a record of TLS."""
-AT_ONCE: Final = 64 << 10
-"""Bytes that are read from a socket in one turn of the event loop."""
+AT_ONCE: Final = 256 << 10
+"""Bytes that are read from a socket in one turn of the event loop.
+
+Where turns are kept apart, a list of all pods comes in as many turns as it has such parts.
+"""
 FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that tell where a body ends; without them it ends with the connection."""
 READ_LENGTHS: Final = frozenset(map(len, (*FRAMING, b"content-type", b"retry-after")))
