@@ -20,7 +20,7 @@ import msgspec
 
 RECORD: Final = 16 << 10
 """The most bytes of a record of TLS."""
-AT_ONCE: Final = 256 << 10
+AT_ONCE: Final = 512 << 10
 """Bytes that are read from a socket in one turn of the event loop.
 
 Where turns are kept apart, a list of all pods comes in as many turns as it has such parts.
