@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from policy_sched.cli import manual
-from policy_sched.cli.app import VERBS
+from policy_sched.cli.app import VERBS, app
 from policy_sched.cli.main import run
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.node_table import NodeTable
@@ -47,7 +48,7 @@ def test_flags_are_written_as_the_verb_takes_them(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page had `--from-` of replay, `--settings` of sweep and `POLICIE...` of prove."""
-    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(app, "console", Console(width=400))  # one of before has another width
     assert run([*verb.split(), "--help"]) == 0
     shown = set(re.findall(r"[\w.-]+", capsys.readouterr().out))
     section = manual.commands().partition(f"### policy-sched {verb}\n")[2].partition("\n### ")[0]
