@@ -576,7 +576,7 @@ class Observation:
             attempt = Attempt(QueuedPod(self._info), profile, self._state, runner.hooks)
             status = pre_bind_at_once(attempt, node, handle)
             if not status.ok:
-                # As records have it, an error is nobody's.
+                # As records have it, an error names no plugin.
                 own = status.code is not framework.Code.ERROR
                 outcome = plugin_outcome(status if own else status.by(""))
                 self.outcome = replace(self.outcome, pre_bind=outcome)
