@@ -41,86 +41,48 @@ _OPTIONAL = frozenset({"optMap", "optFlatMap", "fold"})
 """Macros whose variables are no elements of a list alone."""
 
 
-def conditions_inside(core: ast.Macro | ast.Let) -> Iterator[tuple[ast.Core, Quantifier]]:
-    """Yield the conditions in the body of a macro, and for each how to quantify it.
-
-    The bodies of ``optMap``, ``optFlatMap`` and ``fold`` are left out.
-    """
-    yield from _inside(core, lambda body: body)
-
-
 def negated(core: ast.Core) -> ast.Core:
     """Return the opposite of a condition."""
     return ast.Call(overload="not_bool", args=(core,), type=types.BOOL, span=core.span)
 
 
-def _inside(
-    core: ast.Macro | ast.Let, quantify: Quantifier
-) -> Iterator[tuple[ast.Core, Quantifier]]:
-    if isinstance(core, ast.Let):
-        name, value, span = core.name, core.value, core.span
-        yield from _below(
-            core.body,
-            lambda body: quantify(
-                ast.Let(name=name, value=value, body=body, type=types.BOOL, span=span)
-            ),
-        )
-        return
-    if core.kind in _OPTIONAL:
-        return
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Where a tree stands: its rule, and what asks for elements of the loops around it."""
 
-    def some(body: ast.Core) -> ast.Core:
-        return quantify(
-            ast.Macro(
-                kind="exists",
-                operand=core.operand,
-                names=core.names,
-                test=body,
-                type=types.BOOL,
-                span=core.span,
+    text: Text
+    path: str
+    quantify: Quantifier | None = None
+    """None outside of loops."""
+
+    def after(self, condition: ast.Core) -> _Reached:
+        """Return what is reached where a condition is true."""
+        if self.quantify is None:
+            return self
+        return self.inside(
+            lambda body: ast.And(args=(condition, body), type=types.BOOL, span=body.span)
+        )
+
+    def inside(self, loop: Quantifier) -> _Reached:
+        """Return what is reached in a loop, or for some of its elements."""
+        around = self.quantify
+        return replace(self, quantify=lambda body: around(loop(body)) if around else loop(body))
+
+    def in_let(self, core: ast.Let) -> _Reached:
+        """Return what is reached where a variable has its value."""
+        name, value, span = core.name, core.value, core.span
+        return self.inside(
+            lambda body: ast.Let(name=name, value=value, body=body, type=types.BOOL, span=span)
+        )
+
+    def in_macro(self, core: ast.Macro) -> _Reached:
+        """Return what is reached for each element of a list."""
+        kind, names, span = "exists", core.names, core.span
+        return self.inside(
+            lambda body: ast.Macro(
+                kind=kind, operand=core.operand, names=names, test=body, type=types.BOOL, span=span
             )
         )
-
-    reached: Quantifier = some
-    if core.test is not None:
-        yield from _whole(core.test, some)
-        reached = _after(some, core.test)
-    if core.body is not None:
-        yield from _below(core.body, reached)
-
-
-def _whole(condition: ast.Core, quantify: Quantifier) -> Iterator[tuple[ast.Core, Quantifier]]:
-    """Yield a condition itself, if it can change, and those within it."""
-    if not isinstance(condition, ast.Const):
-        yield condition, quantify
-    yield from _below(condition, quantify)
-
-
-def _below(core: ast.Core, quantify: Quantifier) -> Iterator[tuple[ast.Core, Quantifier]]:
-    """Yield the conditions below a tree, in evaluation order."""
-    match core:
-        case ast.Cond(test=test, then=then, otherwise=otherwise):
-            yield from _whole(test, quantify)
-            yield from _below(then, _after(quantify, test))
-            yield from _below(otherwise, _after(quantify, negated(test)))
-        case ast.And(args=args) | ast.Or(args=args):
-            for arg in args:
-                yield from _whole(arg, quantify)
-                quantify = _after(quantify, arg if isinstance(core, ast.And) else negated(arg))
-        case ast.Macro(operand=operand):
-            yield from _below(operand, quantify)
-            yield from _inside(core, quantify)
-        case ast.Let(value=value):
-            yield from _below(value, quantify)
-            yield from _inside(core, quantify)
-        case _:
-            for child in children(core):
-                yield from _below(child, quantify)
-
-
-def _after(quantify: Quantifier, condition: ast.Core) -> Quantifier:
-    """Return the question about elements for which a condition is true."""
-    return lambda body: quantify(ast.And(args=(condition, body), type=types.BOOL, span=body.span))
 
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -210,31 +172,23 @@ class _Prober:
 
     def rule(self, checked: Checked, criterion: CoverageCriterion = "both") -> Probe:
         """Return the probe of a whole rule."""
-        text = checked.text
-        path = text.path.removesuffix(".expression")
-        return self._probe(checked.core, text, path, criterion, is_rule=True)
+        return self._probe(checked.core, _beginning(checked), criterion, is_rule=True)
 
     def within(self, checked: Checked) -> tuple[Probe, ...]:
         """Return the probes of the conditions in an expression that is no rule itself."""
-        path = checked.text.path.removesuffix(".expression")
+        at = _beginning(checked)
         if checked.core.type == types.BOOL:
-            return (self._probe(checked.core, checked.text, path, "both"),)
-        return self._inner(checked.core, checked.text, path)
+            return (self._probe(checked.core, at, "both"),)
+        return self._inner(checked.core, at)
 
     def _probe(
-        self,
-        core: ast.Core,
-        text: Text,
-        path: str,
-        criterion: CoverageCriterion,
-        *,
-        is_rule: bool = False,
+        self, core: ast.Core, at: _Reached, criterion: CoverageCriterion, *, is_rule: bool = False
     ) -> Probe:
         expression = self._compiled(core)
         if expression is not None and criterion == "values" and expression.reads == Reads():
             criterion = "values" if self.reads(core, _OF_THE_MOMENT) else "once"
-        location = self._location(core, text, path, is_rule=is_rule)
-        return Probe(location, criterion, expression, self._inner(core, text, path))
+        location = self._location(core, at, is_rule=is_rule)
+        return Probe(location, criterion, expression, self._inner(core, at))
 
     def reads(self, core: ast.Core, names: frozenset[str]) -> bool:
         """Return whether an expression reads one of some variables, itself or by a variable."""
@@ -243,12 +197,13 @@ class _Prober:
             return core.name in names or (inner is not None and self.reads(inner, names))
         return any(self.reads(child, names) for child in children(core))
 
-    def _location(self, core: ast.Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
+    def _location(self, core: ast.Core, at: _Reached, *, is_rule: bool = False) -> SourceLocation:
+        text = at.text
         start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
         line, column, _ = text.position(start)
         shown = " ".join(text.text[start:end].split())
         return SourceLocation(
-            _shown_file(text.file), line, column, self._policy.name, path, is_rule, shown
+            _shown_file(text.file), line, column, self._policy.name, at.path, is_rule, shown
         )
 
     def _compiled(self, core: ast.Core) -> Expression | None:
@@ -265,41 +220,66 @@ class _Prober:
         except Refusal:
             return None
 
-    def _inner(self, core: ast.Core, text: Text, path: str) -> tuple[Probe, ...]:
+    def _inner(self, core: ast.Core, at: _Reached) -> tuple[Probe, ...]:
         """Return the probes of the conditions below a tree, in evaluation order."""
         match core:
             case ast.Cond(test=test, then=then, otherwise=otherwise):
-                probe = self._probe(test, text, path, "both")
-                true, false = self._inner(then, text, path), self._inner(otherwise, text, path)
-                return (replace(probe, if_true=true, if_false=false),)
-            case ast.And(args=args) | ast.Or(args=args):
-                return self._chain(args, text, path, all_true=isinstance(core, ast.And))
+                true = self._inner(then, at.after(test))
+                false = self._inner(otherwise, at.after(negated(test)))
+                return self._condition(test, at, true, false)
+            case ast.And(args=args):
+                return self._chain(args, at, all_true=True)
+            case ast.Or(args=args):
+                return self._chain(args, at, all_true=False)
+            case ast.Let(value=value, body=body):
+                return (*self._inner(value, at), *self._inner(body, at.in_let(core)))
             case ast.Macro(operand=operand):
-                return (*self._inner(operand, text, path), *self._looped(core, text, path))
-            case ast.Let(value=value):
-                return (*self._inner(value, text, path), *self._looped(core, text, path))
-        return tuple(probe for child in children(core) for probe in self._inner(child, text, path))
+                return (*self._inner(operand, at), *self._looped(core, at.in_macro(core)))
+        return tuple(probe for child in children(core) for probe in self._inner(child, at))
 
-    def _looped(self, core: ast.Macro | ast.Let, text: Text, path: str) -> Iterator[Probe]:
-        """Yield the probes of the conditions that read the variables of a loop."""
-        for condition, quantify in conditions_inside(core):
-            true, false = (
-                self._compiled(quantify(condition)),
-                self._compiled(quantify(negated(condition))),
-            )
-            if true is not None and false is not None:
-                location = self._location(condition, text, path, is_rule=False)
-                yield Probe(location, "both", true, opposite=false)
+    def _looped(self, core: ast.Macro, at: _Reached) -> Iterator[Probe]:
+        """Yield the probes of the conditions that read the elements of a list."""
+        if core.kind in _OPTIONAL:
+            return
+        if core.test is not None:
+            yield from self._condition(core.test, at)
+            at = at.after(core.test)
+        if core.body is not None:
+            yield from self._inner(core.body, at)
+
+    def _condition(
+        self,
+        core: ast.Core,
+        at: _Reached,
+        if_true: tuple[Probe, ...] = (),
+        if_false: tuple[Probe, ...] = (),
+    ) -> tuple[Probe, ...]:
+        """Return the probe of a condition, and of those that are reached through its value."""
+        if at.quantify is None:
+            return (replace(self._probe(core, at, "both"), if_true=if_true, if_false=if_false),)
+        probes = (*self._inner(core, at), *if_true, *if_false)
+        if isinstance(core, ast.Const):
+            return probes
+        true, false = (self._compiled(at.quantify(each)) for each in (core, negated(core)))
+        if true is None or false is None:
+            return probes
+        return (Probe(self._location(core, at), "both", true, opposite=false), *probes)
 
     def _chain(
-        self, args: Sequence[ast.Core], text: Text, path: str, *, all_true: bool
+        self, args: Sequence[ast.Core], at: _Reached, *, all_true: bool
     ) -> tuple[Probe, ...]:
         """Return the probe of the first operand; the next one is reached through its value."""
         if not args:
             return ()
-        first = self._probe(args[0], text, path, "both")
-        rest = self._chain(args[1:], text, path, all_true=all_true)
-        return (replace(first, if_true=rest) if all_true else replace(first, if_false=rest),)
+        first = args[0]
+        rest = self._chain(
+            args[1:], at.after(first if all_true else negated(first)), all_true=all_true
+        )
+        return self._condition(first, at, *((rest, ()) if all_true else ((), rest)))
+
+
+def _beginning(checked: Checked) -> _Reached:
+    return _Reached(checked.text, checked.text.path.removesuffix(".expression"))
 
 
 def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
