@@ -410,11 +410,6 @@ class OwnDecisions:
         same = theirs.preempts and ours.preempts and theirs.node == ours.node
         if same and tuple(sorted(decided.victims)) != ours.victims:
             theirs, result = _response(decided), Agreement.DIFFER
-        difference = {}
-        scored = ours.score is not None and theirs.score is not None
-        if ours.node and theirs.node and ours.node != theirs.node and scored:
-            difference = choice.difference(ours.node, theirs.node, table)
-        agrees = result is Agreement.AGREE
         comparison = Comparison(
             time=decided.time / 1e9,
             pod=info.key,
@@ -424,8 +419,8 @@ class OwnDecisions:
             profile=info.scheduler_name,
             theirs=theirs,
             ours=ours,
-            difference=difference,
-            cause="" if agrees else self._cause(info, profile),
+            difference=choice.difference(theirs, table),
+            cause="" if result is Agreement.AGREE else self._cause(info, profile),
             feasible_nodes=choice.feasible,
             evaluated_nodes=choice.nodes,
             requests=info.requests,

@@ -66,10 +66,11 @@ class ShadowDecision:
             rows = Rows.of(self.evaluation, table.row_of)
         return LoggedDecision(name) if rows is None else rows.of_node(name)
 
-    def difference(self, mine: str, other: str, table: NodeTable) -> dict[str, int]:
-        """Return each plugin's score of one node minus that of another; both are feasible."""
-        row, there = table.row_of.get(mine), table.row_of.get(other)
-        if self.evaluation is None or row is None or there is None:
+    def difference(self, theirs: LoggedDecision, table: NodeTable) -> dict[str, int]:
+        """Return each plugin's score of the node minus that of another, where both have one."""
+        row, there = (table.row_of.get(side.node or "") for side in (self.side, theirs))
+        scored = self.side.score is not None and theirs.score is not None
+        if self.evaluation is None or row is None or there is None or row == there or not scored:
             return {}
         return difference(self.evaluation, row, there)
 

@@ -379,10 +379,6 @@ class Shadow:
         if pending.reported == reported:
             return
         pending.reported = reported
-        difference = {}
-        scored = ours.score is not None and theirs.score is not None
-        if ours.node and theirs.node and ours.node != theirs.node and scored:
-            difference = choice.difference(ours.node, theirs.node, table)
         pipeline, pod = choice.profile.pipeline, pending.info
         self._report(
             Comparison(
@@ -394,7 +390,7 @@ class Shadow:
                 profile=self.profile[0],
                 theirs=theirs,
                 ours=ours,
-                difference=difference,
+                difference=choice.difference(theirs, table),
                 cause="" if result is Agreement.AGREE else self._cause(pending, (theirs, ours)),
                 feasible_nodes=choice.feasible,
                 evaluated_nodes=choice.nodes,
