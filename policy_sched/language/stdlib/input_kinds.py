@@ -49,32 +49,42 @@ class InputKind(msgspec.Struct, frozen=True):
 
 
 @cache
-def _kinds() -> Mapping[tuple[str, str], InputKind]:
-    kinds: dict[tuple[str, str], InputKind] = {}
-    for kind, struct in model.KINDS.items():
-        record = _record(inspect.type_info(struct))
-        kinds[kind] = InputKind(record, kind[1] not in model.CLUSTER_SCOPED)
-    rows = tomllib.loads(Path(__file__).with_name("inputs.toml").read_text(encoding="utf-8"))
-    for title, row in rows.items():
+def _rows() -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    text = Path(__file__).with_name("inputs.toml").read_text(encoding="utf-8")
+    rows = {}
+    for title, row in tomllib.loads(text).items():
         version, _, name = title.rpartition(" ")
-        text = row["fields"]
-        while _PART.search(text):
-            for name_of_part in set(_PART.findall(text)):
-                text = text.replace(f"${name_of_part}", row[name_of_part])
-        written: types.Type = types.parse_type(text)
-        own = kinds.get((version, name))
-        if own is not None:
-            written = _merged(own.type, written)
-        assert isinstance(written, types.RecordType)
-        namespaced = row["namespaced"] if own is None else own.namespaced
-        kinds[version, name] = InputKind(written, namespaced, row.get("plural", ""))
-    return kinds
+        rows[version, name] = row
+    return rows
+
+
+@cache
+def _input_kind(kind: tuple[str, str]) -> InputKind:
+    """Return a kind; reading the fields of one takes milliseconds, and few are read."""
+    struct, row = model.KINDS.get(kind), _rows().get(kind)
+    own = None if struct is None else _record(inspect.type_info(struct))
+    namespaced = kind[1] not in model.CLUSTER_SCOPED
+    if row is None:
+        assert own is not None
+        return InputKind(own, namespaced)
+    text = row["fields"]
+    while _PART.search(text):
+        for part in set(_PART.findall(text)):
+            text = text.replace(f"${part}", row[part])
+    written: types.Type = types.parse_type(text)
+    if own is None:
+        namespaced = row["namespaced"]
+    else:
+        written = _merged(own, written)
+    assert isinstance(written, types.RecordType)
+    return InputKind(written, namespaced, row.get("plural", ""))
 
 
 @cache
 def kinds_of_inputs() -> Mapping[tuple[str, str], InputKind]:
     """Return the kinds that need no schema, by apiVersion and kind."""
-    return {kind: given for kind, given in _kinds().items() if kind not in _NOT_INPUTS}
+    kinds = dict.fromkeys((*model.KINDS, *_rows()))
+    return {kind: _input_kind(kind) for kind in kinds if kind not in _NOT_INPUTS}
 
 
 @cache
@@ -84,7 +94,7 @@ def core_object(record: str) -> types.ObjectType:
     merged: types.Type = types.RecordType("record")
     for kind, struct in model.KINDS.items():
         if struct in structs:
-            merged = _merged(merged, _kinds()[kind].type)
+            merged = _merged(merged, _input_kind(kind).type)
     assert isinstance(merged, types.RecordType)
     fields = dict(merged.fields)
     meta = fields["metadata"]
