@@ -79,7 +79,7 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[FilterP
         )
         pieces: Sequence[tuple[str, framework.Codes | None]] = ((hook.plugin, verdict.codes),)
         if verdict.parts is not None:
-            pieces = verdict.parts()
+            pieces = runner.call("filter", replace(hook, function=verdict.parts))
         parts += [FilterPart(hook.plugin, name, codes, verdict.describe) for name, codes in pieces]
     return parts
 

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import CONFIGURED, Handle
-from policy_sched.framework.runtime import ENTRY_POINT_GROUP, implementations, points_of
+from policy_sched.framework.runtime import ENTRY_POINT_GROUP, implementations, points_of, told
 from policy_sched.plugins import pod_groups, volumes
 from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.dynamicresources import DynamicResources
@@ -72,8 +72,10 @@ def _loaded(entry: EntryPoint) -> Factory:
     where = f'plugin "{entry.name}" ({entry.value})'
     try:
         loaded: object = entry.load()
-    except Exception as error:  # noqa: BLE001 - the module of a plugin is foreign code
-        return Unusable(f"{where} cannot be loaded: {type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the module of a plugin is foreign code
+        return Unusable(f"{where} cannot be loaded: {told(error)}")
     if not callable(loaded):
         return Unusable(f"{where} is no class")
     try:

@@ -6,18 +6,21 @@ hold: of a budget's pods no more are evicted than its status allows, whichever p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import cast
+from typing import Final
 
 import msgspec
 
-from policy_sched.errors import ClusterError
+from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import Evictions, Handle, PodToEvict
 from policy_sched.language import RuleError
 from policy_sched.model import PodDisruptionBudget, PodInfo
 from policy_sched.preemption import budget_of
 from policy_sched.scheduler import api_calls
 from policy_sched.scheduler.attempt import Profile
+
+LOG: Final = logging.getLogger(__name__)
 
 
 class EvictionRound(msgspec.Struct, frozen=True):
@@ -29,13 +32,18 @@ class EvictionRound(msgspec.Struct, frozen=True):
 
 
 def eviction_rounds(profiles: Mapping[str, Profile]) -> list[EvictionRound]:
-    """Return the looks that plugins of these profiles ask for."""
-    return [
-        EvictionRound(name, hook.plugin, cast("Evictions", rules))
-        for name, profile in profiles.items()
-        for hook in profile.pipeline.at("evictions")
-        if (rules := profile.runner.call("evictions", hook)) is not None
-    ]
+    """Return the looks that plugins of these profiles ask for; one that fails asks for none."""
+    looks = []
+    for name, profile in profiles.items():
+        for hook in profile.pipeline.at("evictions"):
+            try:
+                rules = profile.runner.call("evictions", hook)
+            except PluginError as error:
+                LOG.warning("%s", error)
+                continue
+            if rules is not None:
+                looks.append(EvictionRound(name, hook.plugin, rules))
+    return looks
 
 
 class EvictionTimes:
@@ -77,6 +85,8 @@ def candidates(
             victim = look.rules.judge(pod, node)
         except RuleError as error:
             yield error
+        except PluginError as error:
+            yield RuleError(str(error))
         except ClusterError:
             continue  # its node is gone
         else:

@@ -124,8 +124,10 @@ def broken_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (info / "entry_points.txt").write_text(
         "[policy_sched.plugins]\n"
         "Absent = no_such_module:Absent\n"
+        "Evicts = broken_plugins:Evicts\n"
         "Misfit = broken_plugins:Misfit\n"
         "Number = broken_plugins:__name__\n"
+        "Quits = broken_plugins:Quits\n"
         "Refuses = broken_plugins:Refuses\n"
         "Wrong = broken_plugins:Wrong\n"
     )
@@ -153,8 +155,10 @@ BROKEN = {
         'plugin "Absent" (no_such_module:Absent) cannot be loaded: '
         "ModuleNotFoundError: No module named 'no_such_module'"
     ),
+    "Evicts": 'plugin "Evicts": evictions returned 60; Evictions or None is expected',
     "Misfit": "plugin \"Misfit\" does not fit the hooks: Plugin 'Misfit' for hook 'score'",
     "Number": 'plugin "Number" (broken_plugins:__name__) is no class',
+    "Quits": 'plugin "Quits" cannot be made: SystemExit: no licence',
     "Refuses": "plugin \"Refuses\" cannot be made: KeyError: 'colour'",
 }
 """What is told of plugins that cannot be enabled."""
@@ -191,6 +195,7 @@ MISTAKES = {
     "no-status": "the describe of filter raised IndexError: tuple index out of range",
     "reserve": "reserve returned None; a Status is expected",
 }
+PANIC = 'running "Wrong" filter plugin: Panic: index out of bounds'
 
 
 def test_a_wrong_result_fails_its_pod_and_no_other(broken_site: Path, tmp_path: Path) -> None:
@@ -212,7 +217,7 @@ def test_a_wrong_result_fails_its_pod_and_no_other(broken_site: Path, tmp_path: 
             "spec": {"containers": [{"name": "c"}]},
         }
         for i in (1, 2)
-        for label in (*MISTAKES, "none")
+        for label in (*MISTAKES, "panic", "none")
     ]
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes + pods}))
@@ -225,3 +230,20 @@ def test_a_wrong_result_fails_its_pod_and_no_other(broken_site: Path, tmp_path: 
     for label, words in MISTAKES.items():
         for i in (1, 2):
             assert f'plugin "Wrong": {words}' in reasons[f"default/{label}-{i}"]
+    assert reasons["default/panic-1"] == reasons["default/panic-2"] == PANIC
+
+
+def test_parts_that_cannot_be_told_end_an_explanation_in_words(
+    broken_site: Path, tmp_path: Path
+) -> None:
+    """`explain` printed a traceback for a filter that is wrong about its parts."""
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {pods: 9}}}\n"
+        "---\n{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {mistake: parts}}, "
+        "spec: {containers: [{name: c}]}}\n"
+    )
+    config = enabling(tmp_path, "Wrong")
+    answer = run(broken_site, "explain", "p", "--cluster", str(cluster), "--config", config)
+    words = 'policy-sched: running "Wrong" filter plugin: division by zero\n'
+    assert (answer.returncode, answer.stderr) == (2, words)

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.framework import PodToEvict
+from policy_sched.errors import PluginError
+from policy_sched.framework import Evictions, PodToEvict
+from policy_sched.framework.runtime import Hook
+from policy_sched.language import RuleError
 from policy_sched.model import SECOND, PodInfo
 from policy_sched.model.cluster_objects import PodDisruptionBudget
 from policy_sched.scheduler import (
@@ -68,6 +72,41 @@ def victims(scheduler: Scheduler) -> list[PodToEvict]:
 def names(chosen: Sequence[PodToEvict]) -> list[str]:
     """Return the names of pods."""
     return [one.pod.name for one in chosen]
+
+
+def test_a_plugin_whose_evictions_fail_evicts_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the scheduler at its first look; others go on to evict."""
+
+    def fail() -> Evictions:
+        raise ValueError("no such pool")
+
+    (profile,) = scheduler_of(tmp_path).profiles.values()
+    pipeline = profile.pipeline
+    hooks = {**pipeline.hooks, "evictions": (Hook("Broken", fail), *pipeline.at("evictions"))}
+    broken = msgspec.structs.replace(
+        profile, pipeline=msgspec.structs.replace(pipeline, hooks=hooks)
+    )
+    profiles = {"default-scheduler": broken}
+    assert [look.plugin for look in eviction_rounds(profiles)] == ["Batch"]
+    assert caplog.messages == ['running Evictions plugin "Broken": no such pool']
+
+
+def test_a_pod_that_a_plugin_cannot_judge_stays(tmp_path: Path) -> None:
+    """What a plugin in Python raised about one pod ended the scheduler."""
+
+    def judge(pod: PodInfo, _node: str) -> PodToEvict:
+        if pod.name == "a":
+            raise PluginError('plugin "X": the judge of evictions raised KeyError')
+        return PodToEvict(pod)
+
+    pods = [running("a"), running("b")]
+    look = EvictionRound("default-scheduler", "X", Evictions(SECOND, 1, judge))
+    error, victim = candidates(look, pods, scheduler_of(tmp_path, *pods).handle)
+    assert isinstance(error, RuleError)
+    assert isinstance(victim, PodToEvict)
+    assert victim.pod.name == "b"
 
 
 def test_pods_go_by_the_order_then_priority_then_age(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ A pipeline is a profile's hooks in order, frozen at policy time. The runner call
 metrics and plugin attribution.
 """
 
-from policy_sched.framework.runtime.contract import checked as checked
+from policy_sched.framework.runtime.contract import checked as checked, told as told
 from policy_sched.framework.runtime.pipeline import (
     ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
     Hook as Hook,

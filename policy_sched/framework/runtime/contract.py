@@ -2,12 +2,15 @@
 
 pluggy checks the arguments of hooks when a plugin is registered; what they return is seen at pod
 time only. The functions of foreign plugins are wrapped once: a wrong result becomes a PluginError,
-which ends the attempt of that pod. Of arrays only dtype and shape are looked at, so a call
+which ends the attempt of that pod, and so does whatever they raise, be it a panic of Rust or
+sys.exit, which are no Exception. Of arrays only dtype and shape are looked at, so a call
 costs some microseconds more. Plugins of this package are not wrapped.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from functools import partial
 from math import isnan
@@ -21,11 +24,12 @@ from numpy.typing import NDArray
 
 from policy_sched import framework
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.errors import PluginError
+from policy_sched.errors import PluginError, PolicySchedError
 from policy_sched.framework.runtime.pipeline import Implementations
-from policy_sched.model import ClusterEventWithHint, PodInfo, field_key
+from policy_sched.model import ClusterEvent, ClusterEventWithHint, PodInfo, field_key
 from policy_sched.queue import QueueOrder
 
+LOG: Final = logging.getLogger(__name__)
 Args: TypeAlias = tuple[Any, ...]
 
 
@@ -41,6 +45,11 @@ Check: TypeAlias = Callable[[Any, Args], Wrong | None]
 """Returns what is wrong in a result; it is also given the hook's arguments."""
 
 _A_STATUS: Final = "a Status"
+MAX_TEXT: Final = 32_768
+"""Characters of what a plugin says: as many as Kubernetes allows in the message of a condition."""
+_REASONS: Final = f"a tuple of texts in Unicode of at most {MAX_TEXT:,} characters together"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which have no UTF-8; os.fsdecode makes them of other bytes."""
 
 
 def checked(plugin: str, functions: Implementations, table: NodeTable) -> Implementations:
@@ -48,6 +57,7 @@ def checked(plugin: str, functions: Implementations, table: NodeTable) -> Implem
 
     They raise PluginError naming the plugin, the hook, what it returned and what is expected.
     """
+    functions = {point: contained(function) for point, function in functions.items()}
     checks = dict(_CHECKS)
     if "normalize_score" not in functions:
         checks["score"] = partial(_scores, table=table, kinds=("int64",))
@@ -59,6 +69,15 @@ def checked(plugin: str, functions: Implementations, table: NodeTable) -> Implem
     }
     if "filter" in hooks:
         hooks["filter"] = _describing(plugin, hooks["filter"])
+    if "post_filter" in hooks:
+        hooks["post_filter"] = _made_room(hooks["post_filter"])
+    for point in ("pre_bind", "bind"):
+        if point in hooks:
+            hooks[point] = _polled(hooks[point])
+    if "events_to_register" in hooks:
+        hooks["events_to_register"] = _registering(plugin, hooks["events_to_register"])
+    if "evictions" in hooks:
+        hooks["evictions"] = _evicting(plugin, hooks["evictions"])
     if "queue_sort" in hooks:
         hooks["queue_sort"] = _comparable(plugin, "queue_sort", hooks["queue_sort"])
     if "queue_order" in hooks:
@@ -83,6 +102,47 @@ def _checked(
     return call
 
 
+class _RaisedError(Exception):
+    """Stands for what a plugin raised that is no Exception, or has no text."""
+
+
+def contained(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a plugin that raises exceptions with a text, and nothing else."""
+
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except (PolicySchedError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            text = told(error)
+            if isinstance(error, Exception) and text == f"{type(error).__name__}: {_str(error)}":
+                raise
+            raise _RaisedError(text) from error
+
+    return call
+
+
+def told(error: BaseException) -> str:
+    """Return the type and the text of what a plugin raised, as they can be written anywhere."""
+    if isinstance(error, _RaisedError):
+        return str(error)
+    text = f"{type(error).__name__}: {_str(error)}".removesuffix(": ")[:MAX_TEXT]
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _str(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the class of an exception is foreign code, too
+        return ""
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text that can be written anywhere."""
+    return isinstance(value, str) and (value.isascii() or not _SURROGATE.search(value))
+
+
 def _words(plugin: str, point: str, wrong: Wrong) -> str:
     part = f"{wrong.part} that are " if wrong.part.endswith("s") else f"{wrong.part} that is "
     got = f"{part if wrong.part else ''}{_shown(wrong.value)}"
@@ -93,6 +153,8 @@ def _shown(value: object) -> str:
     """Return what kind of thing a value is."""
     if value is None or isinstance(value, bool | int | float):
         return str(value)
+    if isinstance(value, np.ma.MaskedArray):
+        return f"a masked {value.dtype} array of shape {value.shape}"
     if isinstance(value, np.ndarray):
         return f"{_with_article(str(value.dtype))} array of shape {value.shape}"
     if isinstance(value, str):
@@ -119,6 +181,8 @@ def _status(returned: Any, _args: Args = ()) -> Wrong | None:
     reasons: object = returned.reasons
     if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
         return Wrong(reasons, "a tuple of texts", "a status with reasons")
+    if not all(map(_is_text, reasons)) or sum(map(len, reasons)) > MAX_TEXT:
+        return Wrong(reasons, _REASONS, "a status with reasons")
     return None
 
 
@@ -155,7 +219,7 @@ def _post_filter(returned: Any, _args: Args) -> Wrong | None:
     if wrong is not None:
         return wrong
     node, victims = returned.nominated_node, returned.victims
-    if node is not None and not isinstance(node, str):
+    if node is not None and not _is_text(node):
         return Wrong(node, "a name", "a PostFilterResult with a nominated_node")
     if not isinstance(victims, tuple) or not all(isinstance(pod, PodInfo) for pod in victims):
         return Wrong(victims, "a tuple of PodInfo", "a PostFilterResult with victims")
@@ -175,6 +239,7 @@ def _permit(returned: Any, _args: Args) -> Wrong | None:
 def _array(returned: Any, size: int, kinds: Sequence[str], part: str = "") -> Wrong | None:
     if (
         isinstance(returned, np.ndarray)
+        and not isinstance(returned, np.ma.MaskedArray)
         and returned.shape == (size,)
         and str(returned.dtype) in kinds
     ):
@@ -187,8 +252,11 @@ def _filter(returned: Any, args: Args) -> Wrong | None:
     if not isinstance(returned, framework.FilterResult):
         return Wrong(returned, "a FilterResult")
     error: object = returned.error
-    if error is not None and not isinstance(error, str):
+    if error is not None and not _is_text(error):
         return Wrong(error, "a text", "a FilterResult with an error")
+    fatal: object = returned.fatal
+    if not isinstance(fatal, frozenset):
+        return Wrong(fatal, "a frozenset of codes", "a FilterResult with a fatal")
     if returned.codes is None:
         return None
     size = nodes.n if rows is None else rows.size
@@ -218,8 +286,11 @@ def _placements(returned: Any, _args: Args) -> Wrong | None:
 
 
 def _placement_score(returned: Any, _args: Args) -> Wrong | None:
-    whole = isinstance(returned, int | np.integer) and not isinstance(returned, bool)
-    return None if whole else Wrong(returned, "an int")
+    return None if _is_whole(returned) else Wrong(returned, "an int")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _is_number(value: object) -> bool:
@@ -230,9 +301,43 @@ def _is_number(value: object) -> bool:
 
 
 def _events(returned: Any, _args: Args) -> Wrong | None:
-    if isinstance(returned, tuple) and all(isinstance(e, ClusterEventWithHint) for e in returned):
+    if not isinstance(returned, tuple) or not all(
+        isinstance(registered, ClusterEventWithHint) for registered in returned
+    ):
+        return Wrong(returned, "a tuple of ClusterEventWithHint")
+    for registered in returned:
+        event: object = registered.event
+        if not isinstance(event, ClusterEvent):
+            return Wrong(event, "a ClusterEvent", "a ClusterEventWithHint with an event")
+        if not _is_whole(registered.every):
+            part = "a ClusterEventWithHint with an every"
+            return Wrong(registered.every, "a number of nanoseconds", part)
+    return None
+
+
+def _evictions(returned: Any, _args: Args) -> Wrong | None:
+    if returned is None:
         return None
-    return Wrong(returned, "a tuple of ClusterEventWithHint")
+    if not isinstance(returned, framework.Evictions):
+        return Wrong(returned, "Evictions or None")
+    every, most = returned.every, returned.most
+    if not _is_whole(every) or every < 1:
+        return Wrong(every, "a number of nanoseconds above 0", "Evictions with an every")
+    return None if _is_whole(most) else Wrong(most, "an int", "Evictions with a most")
+
+
+def _victim(returned: Any, _args: Args) -> Wrong | None:
+    if returned is None:
+        return None
+    if not isinstance(returned, framework.PodToEvict):
+        return Wrong(returned, "a PodToEvict or None")
+    pod: object = returned.pod
+    if not isinstance(pod, PodInfo):
+        return Wrong(pod, "a PodInfo", "a PodToEvict with a pod")
+    if not _is_text(returned.note):
+        return Wrong(returned.note, "a text", "a PodToEvict with a note")
+    wrong = _sort_key(returned.key, ())
+    return wrong and wrong._replace(part="a PodToEvict with a key")
 
 
 def _signature(returned: Any, _args: Args) -> Wrong | None:
@@ -316,6 +421,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "placement_score": _placement_score,
     "normalize_placement_score": _normalized,
     "events_to_register": _events,
+    "evictions": _evictions,
     "sign_pod": _signature,
 }
 """By hook; what `unreserve` and `post_bind` return does not matter."""
@@ -328,9 +434,9 @@ def _describing(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
         describe: framework.Describe, rows: NDArray[np.intp], codes: framework.Codes
     ) -> Sequence[framework.Status]:
         try:
-            statuses = list(describe(rows, codes))
+            statuses = list(contained(describe)(rows, codes))
         except Exception as error:
-            text = f"the describe of filter raised {type(error).__name__}: {error}"
+            text = f"the describe of filter raised {told(error)}"
             raise PluginError(f'plugin "{plugin}": {text}') from error
         wrong = None
         if len(statuses) != rows.size:
@@ -357,8 +463,104 @@ def _permitting(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
         result: framework.PermitResult = function(*args)
         if result.again is None:
             return result
-        again = _checked(plugin, "permit, run again,", framework.permit_of(result.again), _status)
+        permit = contained(framework.permit_of(result.again))
+        again = _checked(plugin, "permit, run again,", permit, _status)
         return replace(result, again=framework.with_permit(result.again, again))
+
+    return call
+
+
+def _made_room(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return PostFilter such that what is left to be done raises exceptions only."""
+
+    def call(*args: Any) -> framework.PostFilterResult:
+        result: framework.PostFilterResult = function(*args)
+        return result if result.then is None else replace(result, then=contained(result.then))
+
+    return call
+
+
+def _polled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return PreBind or Bind such that polling what it has begun raises exceptions only."""
+
+    def call(*args: Any) -> framework.Status | framework.PendingStatus:
+        result: framework.Status | framework.PendingStatus = function(*args)
+        if isinstance(result, framework.PendingStatus) and result.poll is not None:
+            result.poll = contained(result.poll)
+        return result
+
+    return call
+
+
+def _registering(plugin: str, function: Callable[[], Any]) -> Callable[..., Any]:
+    """Return the events of a plugin with functions that the queue may call.
+
+    A moment that fails is none, and a pod whose key fails is like no other.
+    """
+
+    def guarded(
+        what: str,
+        inner: Callable[[Any], Any],
+        right: Callable[[Any], bool],
+        otherwise: Callable[[Any], Any],
+    ) -> Callable[[Any], Any]:
+        inner = contained(inner)
+
+        def call(pod: Any) -> Any:
+            try:
+                value = inner(pod)
+                if right(value):
+                    return value
+                error: object = f"it returned {_shown(value)}"
+            except Exception as raised:  # noqa: BLE001 - a plugin is foreign code
+                error = told(raised)
+            LOG.warning('plugin "%s": the %s of an event failed: %s', plugin, what, error)
+            return otherwise(pod)
+
+        return call
+
+    def call() -> tuple[ClusterEventWithHint, ...]:
+        return tuple(
+            replace(
+                event,
+                hint=event.hint and contained(event.hint),
+                moment=event.moment
+                and guarded("moment", event.moment, _is_whole, lambda _queued: 0),
+                alike=event.alike and guarded("alike", event.alike, _is_key, lambda pod: pod.uid),
+            )
+            for event in function()
+        )
+
+    return call
+
+
+def _is_key(value: object) -> bool:
+    return hash(value) is not None  # raises TypeError where it has none
+
+
+def _evicting(plugin: str, function: Callable[[], Any]) -> Callable[[], framework.Evictions | None]:
+    """Return the evictions of a plugin such that it says which pod it cannot judge."""
+
+    def call() -> framework.Evictions | None:
+        evictions: framework.Evictions | None = function()
+        if evictions is None:
+            return None
+        judge = _checked(plugin, "judge of evictions", contained(evictions.judge), _victim)
+
+        def judged(pod: PodInfo, node: str) -> framework.PodToEvict | None:
+            try:
+                victim: framework.PodToEvict | None = judge(pod, node)
+                if victim is not None:
+                    alike(victim.key)
+            except PolicySchedError:
+                raise
+            except Exception as error:
+                text = f"the judge of evictions raised {told(error)}"
+                raise PluginError(f'plugin "{plugin}": {text}') from error
+            return victim
+
+        alike = _comparable(plugin, "judge of evictions", lambda key: key)
+        return replace(evictions, judge=judged)
 
     return call
 
@@ -370,10 +572,10 @@ def _ordering(plugin: str, function: Callable[[], Any]) -> Callable[[], QueueOrd
         order = function()
         if order is None:
             return None
-        functions = {name: getattr(order, name) for name in ("forget_pod", "forget_queue")}
+        functions = {n: contained(getattr(order, n)) for n in ("forget_pod", "forget_queue")}
         for name, check in _OF_AN_ORDER.items():
             point = f"{name} of queue_order"
-            functions[name] = _checked(plugin, point, getattr(order, name), check)
+            functions[name] = _checked(plugin, point, contained(getattr(order, name)), check)
             if check is _sort_key:
                 functions[name] = _comparable(plugin, point, functions[name])
         return cast("QueueOrder", SimpleNamespace(**functions))
@@ -403,10 +605,10 @@ def _signing(plugin: str, function: Callable[[], Any]) -> Callable[[], framework
 
     def guarded(key: Callable[[PodInfo], Any], pod: PodInfo) -> Any:
         try:
-            value = key(pod)
+            value = contained(key)(pod)
             hash(value)
         except Exception as error:
-            text = f"a key of its signature raised {type(error).__name__}: {error}"
+            text = f"a key of its signature raised {told(error)}"
             raise PluginError(f'plugin "{plugin}": {text}') from error
         return value
 
@@ -416,7 +618,7 @@ def _signing(plugin: str, function: Callable[[], Any]) -> Callable[[], framework
         except PluginError:
             raise
         except Exception as error:
-            text = f"sign_pod raised {type(error).__name__}: {error}"
+            text = f"sign_pod raised {told(error)}"
             raise PluginError(f'plugin "{plugin}": {text}') from error
         keys = tuple(
             replace(key, function=partial(guarded, key.function))
@@ -424,6 +626,9 @@ def _signing(plugin: str, function: Callable[[], Any]) -> Callable[[], framework
             else partial(guarded, key)
             for key in signature.keys
         )
-        return replace(signature, keys=keys)
+        gate = signature.gate
+        if gate.rejects is not None:
+            gate = replace(gate, rejects=contained(gate.rejects))
+        return replace(signature, keys=keys, gate=gate)
 
     return sign

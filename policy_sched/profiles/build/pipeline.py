@@ -145,11 +145,10 @@ def _made(name: str, make: Callable[[], object]) -> runtime.Implementations:
     """Return what a new plugin implements. Raises PluginError whatever it raises."""
     try:
         return runtime.implementations(make(), name)
-    except PolicySchedError:
+    except (PolicySchedError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        text = f'plugin "{name}" cannot be made: {type(error).__name__}: {error}'
-        raise PluginError(text) from error
+    except BaseException as error:
+        raise PluginError(f'plugin "{name}" cannot be made: {runtime.told(error)}') from error
 
 
 class CompiledPlan(msgspec.Struct, frozen=True):
@@ -461,8 +460,7 @@ def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -
                 continue
             try:
                 made = _made(name, partial(make, ready.plan.args[name], handle))
-                if "sign_pod" in made:
-                    runtime.checked(name, made, handle.nodes)["sign_pod"]()
+                _ask(name, runtime.checked(name, made, handle.nodes))
             except PluginError as error:
                 at: models.Path = place_of(config, i, name)
                 if name in given:
@@ -471,6 +469,18 @@ def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -
                     config.place.diagnostic(models.ModelProblem(at, models.NOT_BUILT, str(error)))
                 )
     return problems
+
+
+def _ask(name: str, plugin: runtime.Implementations) -> None:
+    """Call the hooks of a plugin that a scheduler calls at its start; PluginError if one fails."""
+    for point in ("sign_pod", "events_to_register", "evictions"):
+        if point in plugin:
+            try:
+                plugin[point]()
+            except PluginError:
+                raise
+            except Exception as error:
+                raise PluginError(runtime.broken(point, name, error)) from error
 
 
 def _with_device_rules(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,10 @@ import pytest
 
 from policy_sched import framework
 from policy_sched.cluster.cache import Cache
-from policy_sched.errors import PluginError
+from policy_sched.errors import PluginError, PolicySchedError
 from policy_sched.framework.runtime.contract import checked
 from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
+from policy_sched.model import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
@@ -28,6 +32,7 @@ ARGS: dict[str, tuple[Any, ...]] = {
     "normalize_score": (None, POD, np.zeros(5, np.int64)),
     "normalize_placement_score": (None, [POD], np.zeros(2, np.int64)),
 }
+EVENT = ClusterEvent(EventResource.NODE, ActionType.ADD)
 BAD_STATUS = Status(Code.UNSCHEDULABLE, ["no"])  # type: ignore[arg-type]  # the mistake is meant
 
 
@@ -129,6 +134,71 @@ def filter_result(codes: object) -> framework.FilterResult:
             (
                 "reserve returned a status with reasons that are a list of 1 element; "
                 "a tuple of texts is expected"
+            ),
+        ),
+        (
+            "reserve",
+            Status(Code.UNSCHEDULABLE, ("file \udc80",)),
+            (
+                "reserve returned a status with reasons that are a tuple of 1 element; "
+                "a tuple of texts in Unicode of at most 32,768 characters together is expected"
+            ),
+        ),
+        (
+            "reserve",
+            Status(Code.UNSCHEDULABLE, ("x" * 20_000, "y" * 20_000)),
+            (
+                "reserve returned a status with reasons that are a tuple of 2 elements; "
+                "a tuple of texts in Unicode of at most 32,768 characters together is expected"
+            ),
+        ),
+        (
+            "post_filter",
+            framework.PostFilterResult(SUCCESS, "n\udc80"),
+            (
+                "post_filter returned a PostFilterResult with a nominated_node that is a text; "
+                "a name is expected"
+            ),
+        ),
+        (
+            "score",
+            np.ma.masked_array(np.zeros(5, np.int64), mask=True),
+            (
+                "score returned a masked int64 array of shape (5,); "
+                "an int64 array of shape (5,) is expected"
+            ),
+        ),
+        (
+            "filter",
+            framework.FilterResult(np.zeros(5, np.int16), lambda *_args: [], fatal=7),  # type: ignore[arg-type]  # see above
+            (
+                "filter returned a FilterResult with a fatal that is 7; "
+                "a frozenset of codes is expected"
+            ),
+        ),
+        (
+            "events_to_register",
+            (ClusterEventWithHint(EVENT, every="1 m"),),  # type: ignore[arg-type]  # see above
+            (
+                "events_to_register returned a ClusterEventWithHint with an every that is a text; "
+                "a number of nanoseconds is expected"
+            ),
+        ),
+        (
+            "events_to_register",
+            (ClusterEventWithHint("node"),),  # type: ignore[arg-type]  # see above
+            (
+                "events_to_register returned a ClusterEventWithHint with an event that is a text; "
+                "a ClusterEvent is expected"
+            ),
+        ),
+        ("evictions", 60, "evictions returned 60; Evictions or None is expected"),
+        (
+            "evictions",
+            framework.Evictions(0, 1, lambda _pod, _node: None),
+            (
+                "evictions returned Evictions with an every that is 0; "
+                "a number of nanoseconds above 0 is expected"
             ),
         ),
         ("placement_score", 1.5, "placement_score returned 1.5; an int is expected"),
@@ -302,3 +372,109 @@ def test_what_sign_pod_raises_is_the_plugins() -> None:
 
     with pytest.raises(PluginError, match='plugin "X": sign_pod raised ValueError: no'):
         checked("X", {"sign_pod": fail}, NODES)["sign_pod"]()
+
+
+class Panic(BaseException):
+    """What libraries in Rust raise; it is no Exception."""
+
+
+class MuteError(Exception):
+    """Its text cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (Panic("index out of bounds"), "Panic: index out of bounds"),
+        (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit(), "GeneratorExit"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (BaseExceptionGroup("two", [Panic()]), "BaseExceptionGroup: two (1 sub-exception)"),
+        (MuteError(), "MuteError"),
+        (ValueError("file \udc80"), "ValueError: file \\udc80"),
+        (ValueError("x" * 40_000), f"ValueError: {'x' * (32_768 - 12)}"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_a_plugin_raises_ends_no_more_than_the_attempt(
+    raised: BaseException, words: str
+) -> None:
+    """A panic in Rust or sys.exit in a plugin ended the scheduler, and so did a text of no Unicode.
+
+    Anything with a text that can be written to the pod's condition passes as it is.
+    """
+
+    def fail(*_args: object) -> Any:
+        raise raised
+
+    again = framework.PermitResult(Status(Code.WAIT), 1, fail)
+    made_room = framework.PostFilterResult(SUCCESS, "n1", (), fail)
+    signed = run("sign_pod", framework.Signature(frozenset(), framework.Scope.NODE, keys=(fail,)))
+    filtered = run("filter", framework.FilterResult(np.zeros(5, np.int16), fail))
+    for function in (
+        checked("X", {"reserve": fail}, NODES)["reserve"],
+        checked("X", {"unreserve": fail}, NODES)["unreserve"],
+        run("post_filter", made_room).then,
+        run("permit", again).again,
+        run("pre_bind", PendingStatus(fail)).poll,
+        run("events_to_register", (ClusterEventWithHint(EVENT, fail),))[0].hint,
+    ):
+        with pytest.raises(Exception, match=f"^{re.escape(words)}$") as error:
+            function()
+        assert error.value.__cause__ is raised
+    for function in (
+        partial(filtered.describe, np.arange(5), np.ones(5, np.int16)),
+        partial(signed.keys[0], POD),
+        checked("X", {"sign_pod": fail}, NODES)["sign_pod"],
+        partial(run("evictions", framework.Evictions(1, 1, fail)).judge, POD, "n1"),
+    ):
+        with pytest.raises(PolicySchedError, match=f'plugin "X": .* raised {re.escape(words)}'):
+            function()
+
+
+def test_an_interruption_of_the_user_passes() -> None:
+    """Ctrl-C may fall into a plugin, and ends the command."""
+
+    def fail() -> Status:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        checked("X", {"reserve": fail}, NODES)["reserve"]()
+
+
+def test_functions_of_an_event_that_fail_hold_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+    """The queue called them without a net: a moment of None, a list as a key."""
+
+    def fail(_of: object) -> Any:
+        raise KeyError("colour")
+
+    for moment, alike in ((fail, fail), (lambda _of: "soon", lambda _of: [])):
+        (event,) = run(
+            "events_to_register", (ClusterEventWithHint(EVENT, moment=moment, alike=alike),)
+        )
+        assert event.moment(None) == 0
+        assert event.alike(POD) == POD.uid
+    assert "plugin \"X\": the moment of an event failed: KeyError: 'colour'" in caplog.messages
+    assert 'plugin "X": the moment of an event failed: it returned a text' in caplog.messages
+    right = ClusterEventWithHint(EVENT, moment=lambda _of: 5, alike=lambda pod: pod.name)
+    (event,) = run("events_to_register", (right,))
+    assert (event.moment(None), event.alike(POD)) == (5, "p")
+
+
+def test_a_pod_that_a_plugin_cannot_judge_stays() -> None:
+    """What it returned was sorted with others, and ended the scheduler."""
+    victims: list[object] = [framework.PodToEvict(POD, (1,)), None]
+    victims += [7, framework.PodToEvict(POD, ("a",)), framework.PodToEvict("p", (1,))]  # type: ignore[arg-type]  # the mistake is meant
+    judge = run("evictions", framework.Evictions(1, 1, lambda _pod, _node: victims.pop(0))).judge  # type: ignore[arg-type, return-value]  # see above
+    assert judge(POD, "n1") == framework.PodToEvict(POD, (1,))
+    assert judge(POD, "n1") is None
+    for words in (
+        "returned 7; a PodToEvict or None is expected",
+        r"returned a tuple of 1 element; \(a number\) as before is expected",
+        "returned a PodToEvict with a pod that is a text; a PodInfo is expected",
+    ):
+        with pytest.raises(PluginError, match=f'plugin "X": judge of evictions {words}'):
+            judge(POD, "n1")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from policy_sched.framework import FilterResult, Rows
+from policy_sched.framework import FilterResult, PostFilterResult, Rows
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.status import Code, Status
@@ -23,6 +25,36 @@ class Refuses:
     @hookimpl
     def score(self) -> Any:
         return None
+
+
+class Quits:
+    """Ends the process where a licence is missing."""
+
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
+        sys.exit("no licence")
+
+    @hookimpl
+    def score(self) -> Any:
+        return None
+
+
+class Evicts:
+    """Says how often, and nothing else."""
+
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
+        pass
+
+    @hookimpl
+    def post_filter(self) -> Any:
+        return PostFilterResult(Status(Code.UNSCHEDULABLE))
+
+    @hookimpl
+    def evictions(self) -> Any:
+        return 60
+
+
+class Panic(BaseException):
+    """What libraries in Rust raise."""
 
 
 class Misfit:
@@ -47,6 +79,11 @@ class Wrong:
             return None
         if mistake == "no-status":
             return FilterResult.of(np.full(size, 7, np.int16), Status(Code.UNSCHEDULABLE))
+        if mistake == "panic":
+            raise Panic("index out of bounds")
+        if mistake == "parts":
+            result = FilterResult.of(np.zeros(size, np.int16))
+            return replace(result, parts=lambda: 1 / 0)
         return FilterResult.of(np.zeros(size, np.int16))
 
     @hookimpl
