@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
+from policy_sched.source import check_links
 
 SUFFIX: Final = ".jsonl.gz"
 _NAME: Final = re.compile(r"([0-9]{6,9})\.jsonl\.gz")
@@ -58,6 +59,7 @@ class FolderLock:
     """A folder that only one process writes to. Raises PolicySchedError, or OSError."""
 
     def __init__(self, folder: Path) -> None:
+        check_links(folder)
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -49,6 +49,7 @@ from policy_sched.source.reading import (
 )
 from policy_sched.source.scalars import content_end as content_end, content_start as content_start
 from policy_sched.source.writing import (
+    check_links as check_links,
     replacing as replacing,
     write_file as write_file,
     written_in_place as written_in_place,

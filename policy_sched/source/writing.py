@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
@@ -98,10 +98,21 @@ def _mode_of(path: Path) -> int | None:
     raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
+def check_links(path: str | Path) -> None:
+    """Raise OSError if a link in a path leads out of the repository that has it.
+
+    For what changes where it is, such as logs and databases.
+    """
+    full = Path(os.path.abspath(path))  # as it is written, with its links
+    _check(Path(path), (full, *full.parents))
+
+
 def _check_folder(path: Path) -> None:
-    """Raise OSError if a link on the way to a file leads out of the repository that has it."""
-    folder = Path(os.path.abspath(path)).parent  # as it is written, with its links
-    for link in (folder, *folder.parents):
+    _check(path, Path(os.path.abspath(path)).parents)
+
+
+def _check(path: Path, links: Iterable[Path]) -> None:
+    for link in links:
         root = _repository_of(link) if link.is_symlink() else None
         if root is not None and leads_out(link, (root,)):
             raise _refused(path, link, root)

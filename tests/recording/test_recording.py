@@ -394,6 +394,15 @@ def test_what_cannot_be_begun_is_an_error(tmp_path: Path) -> None:
     Recorder(path, KEPT).close(BEGAN)
 
 
+def test_a_link_out_of_a_repository_is_refused(tmp_path: Path) -> None:
+    """A folder was made wherever a link in a stranger's repository led."""
+    (tmp_path / "repository/.git").mkdir(parents=True)
+    (tmp_path / "repository/traffic").symlink_to("..")
+    with pytest.raises(PermissionError, match=r"traffic is a symbolic link to .*, which is outsid"):
+        Recorder(tmp_path / "repository/traffic/here", KEPT)
+    assert [path.name for path in tmp_path.iterdir()] == ["repository"]
+
+
 def test_a_second_run_continues_in_the_directory(tmp_path: Path) -> None:
     """With a snapshot; what changed in between changes then, and the gap is told."""
     path = tmp_path / "traffic"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.source import replacing, write_file, written_in_place
+from policy_sched.source import check_links, replacing, write_file, written_in_place
 
 
 @pytest.fixture
@@ -107,3 +107,18 @@ def test_a_link_is_mended_where_it_leads_but_not_outside(repository: Path) -> No
     assert written_in_place(repository / "inside") == repository / "a"
     with pytest.raises(PermissionError, match="outside is a symbolic link to"):
         written_in_place(repository / "outside")
+
+
+def test_what_changes_where_it_is_lies_inside(repository: Path) -> None:
+    """A log in the repository was appended to a shell's start file, to which a link led."""
+    (repository / "log").symlink_to("../home/profile")
+    (repository / "new").symlink_to("../home/new")
+    (repository / "folder").symlink_to("../home")
+    for name in ("log", "new", "folder", "folder/log"):
+        with pytest.raises(PermissionError, match=r"is a symbolic link to .*, which is out"):
+            check_links(repository / name)
+    (repository / "a").write_bytes(b"")
+    (repository / "inside").symlink_to("a")
+    check_links(repository / "inside")
+    (repository.parent / "outside").symlink_to("home/profile")
+    check_links(repository.parent / "outside")

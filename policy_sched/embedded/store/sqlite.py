@@ -35,6 +35,7 @@ from typing import IO, Final
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.embedded.store.watch_history import DELETED, StoreChange
 from policy_sched.errors import ClusterError
+from policy_sched.source import check_links
 
 SUFFIX: Final = "-version"
 _FORM: Final = struct.Struct("<QQ")
@@ -192,6 +193,10 @@ class SqliteStorage(Storage):
         """Bytes of the largest change that could not be written, 0 while changes can be."""
         self._written = False
         self._recovered = False
+        try:
+            check_links(path)
+        except OSError as error:
+            raise ClusterError(f"{path}: {error.strerror}") from None
         before = _size(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NONBLOCK, 0o600))

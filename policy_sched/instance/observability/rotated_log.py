@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.source import check_links
+
 LARGEST: Final = 256 << 20
 """Bytes of a file at which the next is started; some million decisions."""
 _MODE: Final = 0o640
@@ -94,6 +96,7 @@ class RotatedLog:
     def _open(self) -> int:
         if self.path == "-":
             return os.dup(1)
+        check_links(self.path)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         return os.open(self.path, flags, _MODE)
 

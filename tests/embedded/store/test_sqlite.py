@@ -68,6 +68,15 @@ def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
     world.cluster.close()
 
 
+def test_a_link_out_of_a_repository_is_refused(tmp_path: Path) -> None:
+    """A database in a stranger's repository was made wherever a link in it led."""
+    (tmp_path / "repository/.git").mkdir(parents=True)
+    (tmp_path / "repository/cluster.db").symlink_to("../profile")
+    with pytest.raises(ClusterError, match=r"cluster\.db is a symbolic link to .*, which is outsi"):
+        World(path=str(tmp_path / "repository/cluster.db"))
+    assert [path.name for path in tmp_path.iterdir()] == ["repository"]
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     """A text, a database of something else, and a cluster of another version."""
     text = tmp_path / "text"

@@ -138,3 +138,13 @@ def test_a_file_that_cannot_be_opened_is_reported_at_once(tmp_path: Path) -> Non
     """Before anything runs."""
     with pytest.raises(OSError, match="No such file"):
         log_of(tmp_path / "nowhere" / "log")
+
+
+def test_a_link_out_of_a_repository_is_not_followed(tmp_path: Path) -> None:
+    """A decision log in a stranger's repository was appended to a start file of the user."""
+    (tmp_path / "repository/.git").mkdir(parents=True)
+    (tmp_path / "profile").write_bytes(b"mine\n")
+    (tmp_path / "repository/log").symlink_to("../profile")
+    with pytest.raises(PermissionError, match=r"log is a symbolic link to .*profile, which is out"):
+        log_of(tmp_path / "repository/log")
+    assert (tmp_path / "profile").read_bytes() == b"mine\n"
