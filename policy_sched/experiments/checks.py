@@ -326,7 +326,10 @@ def _one_of(loaded: LoadedExperiment, at: Path, model: Any, keys: Sequence[str])
 
 
 def _unique(loaded: LoadedExperiment, at: Path, names: Sequence[str], key: str = "") -> None:
+    seen = {""}
     for i, name in enumerate(names):
-        if name and name in names[:i]:
+        if name not in seen:
+            seen.add(name)
+        elif name:
             path = (*at, i, key) if key else (*at, i)
             loaded.problem(path, DUPLICATE, f"Duplicate value: {name}", "choose another")

@@ -13,8 +13,9 @@ devices out. The rule sees the node as it was without the pod.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -48,6 +49,9 @@ RULE: Final = "variables.devices"
 MOST: Final = 1024
 """Devices of a node."""
 _KEPT: Final = 4096
+_CELL: Final = re.compile(r"\$\{row\.([^}]*)\}")
+MAX_CELLS: Final = 1 << 26
+"""Characters that cells of a table make in pods, all of them together."""
 
 
 def with_devices(loaded: LoadedExperiment, objects: Sequence[ApiObject]) -> list[ApiObject]:
@@ -412,8 +416,8 @@ def _of_rows(loaded: LoadedExperiment, admission: Admission) -> list[ApiObject]:
     for key, name in times.items():
         if name is not None and not has_columns(loaded, table, [name], (*at, key)):
             return []
-    names = _row_names(rows.pod)
-    unknown = sorted(names.difference((*table.columns, "number")))
+    names = Counter(_row_names(rows.pod))
+    unknown = sorted(names.keys() - {*table.columns, "number"})
     for name in unknown:
         hint = did_you_mean(name, table.columns) or f"columns: {', '.join(table.columns)}, number"
         loaded.problem((*at, "pod"), BAD_VALUE, f"no column {name}", hint, on_key=True)
@@ -424,8 +428,16 @@ def _of_rows(loaded: LoadedExperiment, admission: Admission) -> list[ApiObject]:
         loaded.problem((*at, "file"), BAD_VALUE, message, "take a part of it")
         return []
     pods: list[ApiObject] = []
+    made = 0
     for index, row in enumerate(table.rows):
-        cells = dict(zip(table.columns, row, strict=True))
+        cells = {**dict(zip(table.columns, row, strict=True)), "number": str(index)}
+        made += sum(times * len(cells[name]) for name, times in names.items())
+        if made > MAX_CELLS:
+            message = (
+                f"row {index + 1} of {rows.file}: cells make more than {MAX_CELLS:,} characters"
+            )
+            loaded.problem((*at, "pod"), BAD_VALUE, message, "name fewer columns", on_key=True)
+            return []
         pod = _pod_of(loaded, cells, index, at, admission)
         if pod is None:
             return []
@@ -433,13 +445,15 @@ def _of_rows(loaded: LoadedExperiment, admission: Admission) -> list[ApiObject]:
     return pods
 
 
-def _row_names(value: Any) -> set[str]:
+def _row_names(value: Any) -> Iterator[str]:
+    """Yield the columns of a row that are named, as often as they are."""
     if isinstance(value, dict):
-        return {name for entry in value.items() for part in entry for name in _row_names(part)}
+        value = [part for entry in value.items() for part in entry]
     if isinstance(value, list):
-        return {name for item in value for name in _row_names(item)}
-    parts = value.split("${row.")[1:] if isinstance(value, str) else []
-    return {part.partition("}")[0] for part in parts}
+        for item in value:
+            yield from _row_names(item)
+    elif isinstance(value, str):
+        yield from _CELL.findall(value)
 
 
 def _pod_of(
@@ -447,7 +461,7 @@ def _pod_of(
 ) -> Pod | None:
     rows = loaded.spec.workload.rows
     assert rows is not None, "the caller has them"
-    value = {"apiVersion": "v1", "kind": "Pod", **_with_cells(rows.pod, cells, index)}
+    value = {"apiVersion": "v1", "kind": "Pod", **_with_cells(rows.pod, cells)}
     problems: list[str] = []
 
     def report(path: Path, _code: str, message: str, _hint: str) -> None:
@@ -495,17 +509,14 @@ def _dotted(path: Sequence[str | int]) -> str:
     return f"{text}: " if text else ""
 
 
-def _with_cells(value: Any, cells: Mapping[str, str], index: int) -> Any:
+def _with_cells(value: Any, cells: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _with_cells(item, cells, index) for key, item in value.items()}
+        return {key: _with_cells(item, cells) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_cells(item, cells, index) for item in value]
+        return [_with_cells(item, cells) for item in value]
     if not isinstance(value, str) or "${row." not in value:
         return value
-    text = value.replace("${row.number}", str(index))
-    for name in _row_names(text):
-        text = text.replace(f"${{row.{name}}}", cells[name])
-    return text
+    return _CELL.sub(lambda match: cells[match[1]], value)
 
 
 def without_departure(pod: Pod) -> Pod:

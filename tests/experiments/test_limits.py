@@ -205,3 +205,34 @@ def test_thousands_of_unknown_parameters_are_told(tmp_path: Path) -> None:
     problems = read_sweep(tiny(tmp_path, {"base": {"params": unknown}}))[1]
     (message,) = (item.message for item in problems if "more than 200" in item.message)
     assert message == "spec.base: params and weights of 2,000 plugins are more than 200"
+
+
+def test_many_seeds_are_compared_once(tmp_path: Path) -> None:
+    """Each of 49,000 seeds was looked for in a list of those before it, which took 40 s."""
+    file = tiny(tmp_path, {"seeds": [*range(20_000), 7], "variants": [{"name": "a"}]})
+    (problem,) = read_sweep(file)[1]
+    assert problem.message == "spec.seeds[20000]: Duplicate value: 7"
+
+
+def test_cells_make_a_bounded_text(tmp_path: Path) -> None:
+    """A cell that a pod of a row names many times took all memory."""
+    texts = {"workload.rows.pod.metadata.annotations": {"a": "${row.text}" * 700}}
+    pods = f"name,cpu,text\na,1,\nb,1,{'x' * 100_000}\n"
+    tracemalloc.start()
+    (problem,) = read_sweep(tiny(tmp_path, {**texts, "workload.arrivals": None}, pods))[1]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    message = "row 2 of pods.csv: cells make more than 67,108,864 characters"
+    assert problem.message == f"spec.workload.rows.pod: {message}"
+    assert most < 64 << 20
+
+
+def test_a_cell_is_a_text_whatever_it_says(tmp_path: Path) -> None:
+    """Cells that look like other cells became these, or not, by the order of a set."""
+    pods = "name,cpu,text\na,1,${row.name}\n"
+    file = tiny(tmp_path, {"workload.rows.pod.metadata.annotations": {"a": "${row.text}"}}, pods)
+    sweep, problems = read_sweep(file)
+    assert problems == []
+    assert sweep is not None
+    (pod,) = sweep.inputs.pods
+    assert pod.metadata.annotations["a"] == "${row.name}"
