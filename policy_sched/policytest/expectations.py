@@ -511,7 +511,11 @@ STATUSES: Final = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit",
 _SHOWN: Final = 8
 """Names that a hint lists."""
 
-Kind = Literal["node", "pod", "plugin", "rule"]
+Kind = Literal["node", "pod", "plugin", "score", "rule"]
+_OF_PLANS: Final = {
+    "plugin": ("plugin", " that a profile enables"),
+    "score": ("plugin", " with a score that a profile enables"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -537,10 +541,10 @@ def mentions(stated: Plain, at: FieldPath) -> Iterator[Mention]:
         path = (*at, "scores", node)
         yield Mention("node", node, path, key=True)
         for plugin, _ in _items(dict(_items(score)).get("plugins")):
-            yield Mention("plugin", plugin, (*path, "plugins", plugin), key=True)
+            yield Mention("score", plugin, (*path, "plugins", plugin), key=True)
     for node, _ in _items(stated.get("raw")):
         yield Mention("node", node, (*at, "raw", node), key=True)
-    for field in ("victims", "queue", "allowed", "rejectedWaiting"):
+    for field in ("victims", "queue", "allowed", "rejectedWaiting", "activates"):
         yield from _texts("pod", stated.get(field), (*at, field))
     for name, status in _items(stated.get("rejectedWaiting")):
         yield Mention("pod", full_name(name), (*at, "rejectedWaiting", name), key=True)
@@ -597,9 +601,13 @@ def unknown_names(stated: Sequence[PlanMention], plans: Sequence[CompiledPlan]) 
     rules |= {
         name for plugin in plugins for name in (f"{plugin} (preFilter)", f"{plugin}.filter[0]")
     }
+    scoring = {name for profile in plans for name, _ in profile.plan.points.get("score", ())}
+    there = {"plugin": (plugins, plugins), "score": (scoring, scoring), "rule": (rules, filters)}
     problems = []
-    for i, mention in enumerate(stated):
-        names, shown = (plugins, plugins) if mention.kind == "plugin" else (rules, filters)
+    for i, named in enumerate(stated):
+        unknown = named.kind == "score" and named.name not in plugins
+        mention = replace(named, kind="plugin") if unknown else named
+        names, shown = there[mention.kind]
         if mention.name not in names:
             problems.append(no_such(mention, shown, mention.blank, suggest=i < MAX_SUGGESTIONS))
     return problems
@@ -612,11 +620,11 @@ def no_such(
 
     ``suggest``: the name that was meant is looked for.
     """
-    where = " that a profile enables" if mention.kind == "plugin" else ""
-    message = f"there is no {mention.kind} {shortened(mention.name, quote=False)}{where}"
+    kind, where = _OF_PLANS.get(mention.kind, (mention.kind, ""))
+    message = f"there is no {kind} {shortened(mention.name, quote=False)}{where}"
     names = sorted(name.removeprefix("default/") for name in existing)
     close = did_you_mean(mention.name.removeprefix("default/"), names) if suggest else ""
     listed = ", ".join(names[:_SHOWN]) or "none"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    hint = close or f"{mention.kind}s: {listed}{more}"
+    hint = close or f"{kind}s: {listed}{more}"
     return replace(blank, code=WRONG_VALUE, message=message, hint=hint)

@@ -521,6 +521,22 @@ def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     return tuple(unknown), tuple(later)
 
 
+_NOTHING_IF_EMPTY: Final = frozenset(
+    ("claims", "group", "notOn", "placements", "quotas", "raw", "rejected", "scores", "used")
+)
+_BESIDE_OTHERS: Final = frozenset(("errorAt", "errors", "less", "op", "pod", "pods"))
+"""Fields that state nothing by themselves, or in records alone."""
+
+
+def _states(entry: Plain) -> bool:
+    """Return whether any field of an expectation is compared with what happens."""
+    return any(
+        value or field not in _NOTHING_IF_EMPTY
+        for field, value in entry.items()
+        if field not in _BESIDE_OTHERS
+    )
+
+
 def _untested(reader: Reader, fields: Plain, *, complete: bool) -> Iterator[Diagnostic]:
     """Yield a problem for expectations that state nothing, and for a test without any.
 
@@ -532,7 +548,7 @@ def _untested(reader: Reader, fields: Plain, *, complete: bool) -> Iterator[Diag
         blank = reader.blank(("expect",) if "expect" in fields else (), True)
         yield replace(blank, code=MISSING_KEY, message="the test expects nothing", hint=hint)
     for i, entry in enumerate(entries):
-        if not complete and isinstance(entry, dict) and set(entry) == {"pod"}:
+        if not complete and isinstance(entry, dict) and "pod" in entry and not _states(entry):
             text = f"nothing is expected of {entry['pod']}"
             yield replace(
                 reader.blank(("expect", i), False), code=MISSING_KEY, message=text, hint=hint

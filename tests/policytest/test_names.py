@@ -54,6 +54,16 @@ def problems(
             "did you mean 'TaintToleration'?",
         ),
         (
+            "scores: {worker-1: {plugins: {NodeName: 0}}}",
+            "NodeName",
+            "plugin NodeName with a score that a profile enables",
+            (
+                "plugins: DynamicResources, ImageLocality, InterPodAffinity, NodeAffinity, "
+                "NodeResourcesBalancedAllocation, NodeResourcesFit, PodTopologySpread, "
+                "TaintToleration and 1 more"
+            ),
+        ),
+        (
             "rejected: {worker-1: {plugin: NodePort, rule: 'filter[3]'}}",
             "NodePort",
             "plugin NodePort that a profile enables",
@@ -89,12 +99,19 @@ def test_names_of_nothing_are_errors(
         ("expect: []\n", "9:1", "the test expects nothing"),
         ("expect:\n", "9:1", "the test expects nothing"),
         ("expect: [{pod: web}]\n", "9:10", "nothing is expected of web"),
+        ("expect: [{pod: web, notOn: [], scores: {}}]\n", "9:10", "nothing is expected of web"),
+        ("expect: [{pod: web, errors: [late]}]\n", "9:10", "nothing is expected of web"),
+        ("expect: [{pod: web, errorAt: Filter}]\n", "9:10", "nothing is expected of web"),
+        ("expect: [{pod: web, pods: [nix], less: []}]\n", "9:10", "nothing is expected of web"),
     ],
 )
 def test_a_test_without_expectations_says_so(
     expect: str, position: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`expect: []` was "0 of 0 steps as expected", exit code 0."""
+    """`expect: []` was "0 of 0 steps as expected", exit code 0.
+
+    So is what compares nothing: empty maps, and what stands in records alone.
+    """
     messages, _ = problems(tmp_path, TEST + expect, capsys)
     assert messages == [f"{position}: error PS704: {message}"]
 
