@@ -1,9 +1,8 @@
 """PodInfo: a pod as the scheduler and its rules see it, decoded once.
 
-Theory of operation: attributes that every decision reads are set when a PodInfo is made; the
-others are slots which stay unset until they are first read, when ``__getattr__`` (which Python
-calls for an unset slot only) computes and keeps them. Whatever a PodInfo hands out is shared
-and must not be changed: a changed pod is a new PodInfo.
+Theory of operation: attributes that every decision reads are slots, set when a PodInfo is made; the
+others are computed when they are first read, and kept (`_Lazy`). Whatever a PodInfo hands out is
+shared and must not be changed: a changed pod is a new PodInfo.
 
 A QueuedPod is a pod that waits for its turn, with what its earlier attempts left behind.
 """
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -66,7 +65,6 @@ _EAGER: Final = (
     "nominated_node_name",
     "non_zero_added",
     "non_zero_requests",
-    "pod",
     "pod_group",
     "priority",
     "requests",
@@ -75,37 +73,6 @@ _EAGER: Final = (
     "terminating",
     "tolerations",
     "uid",
-)
-_LAZY: Final = (
-    "affinity_terms",
-    "annotations",
-    "annotations_key",
-    "conditions",
-    "containers",
-    "creation_time",
-    "deletion_time",
-    "host_network",
-    "labels_key",
-    "limits",
-    "limits_key",
-    "node_selector_key",
-    "object",
-    "overhead",
-    "overhead_key",
-    "owner_key",
-    "owner_kind",
-    "owner_name",
-    "owner_uid",
-    "preemption_policy",
-    "priority_class_name",
-    "pvc_names",
-    "qos_class",
-    "runtime_class_name",
-    "scheduling_gates",
-    "seccomp_profile",
-    "service_account_name",
-    "topology_spread",
-    "volumes",
 )
 
 
@@ -124,7 +91,7 @@ class PodInfo:
     ``pending_form`` is set on what `running` returns, and nowhere else.
     """
 
-    __slots__ = (*_EAGER, *_LAZY, "pending_form")
+    __slots__ = (*_EAGER, "__dict__", "pending_form")
 
     pod: Pod
     key: str
@@ -248,17 +215,6 @@ class PodInfo:
         self.host_ports = _host_ports(spec) if exposed else ()
         return self
 
-    if not TYPE_CHECKING:  # the type checker knows the attributes from the list above
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute a lazy attribute at its first reading."""
-            compute = _COMPUTE.get(name)
-            if compute is None:
-                raise AttributeError(f"PodInfo has no attribute {name!r}", name=name, obj=self)
-            value = compute(self)
-            setattr(self, name, value)
-            return value
-
     def like(self, pod: Pod) -> PodInfo:
         """Return the PodInfo of a pod whose spec and status are those of this one's pod."""
         there = PodInfo.__new__(PodInfo)
@@ -307,7 +263,7 @@ class PodInfo:
     def on(self, node: str) -> PodInfo:
         """Return the pod as if it were on that node."""
         there = PodInfo.__new__(PodInfo)
-        for name in _EAGER:
+        for name in ("pod", *_EAGER):
             setattr(there, name, getattr(self, name))
         there.node_name = node
         return there
@@ -498,8 +454,30 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any] | Pod]]]
     "volumes": _volumes,
 }
 
-FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key", "non_zero_added", "has_pod_affinity"}
+FIELDS: Final = frozenset((*_EAGER, *_COMPUTE)) - {
+    "pod", "key", "non_zero_added", "has_pod_affinity",
+}  # fmt: skip
 """Every attribute that describes the pod."""
+
+
+class _Lazy:
+    """An attribute that is computed when it is first read.
+
+    It is kept where Python looks for it before it asks this descriptor, which ``__getattr__`` would
+    slow down: every attribute of a class that has one is looked for in vain first.
+    """
+
+    def __init__(self, name: str, compute: Callable[[PodInfo], Any]) -> None:
+        self._name, self._compute = name, compute
+
+    def __get__(self, info: PodInfo, owner: type[PodInfo]) -> Any:
+        value = self._compute(info)
+        setattr(info, self._name, value)
+        return value
+
+
+for _name, _compute in _COMPUTE.items():
+    setattr(PodInfo, _name, _Lazy(_name, _compute))
 
 
 def field_key(name: str) -> str:

@@ -167,7 +167,7 @@ def test_lazy_fields_are_kept() -> None:
 
 def test_a_misspelled_attribute_is_an_error() -> None:
     """A misspelled attribute is an error."""
-    with pytest.raises(AttributeError, match="PodInfo has no attribute 'lables'"):
+    with pytest.raises(AttributeError, match="'PodInfo' object has no attribute 'lables'"):
         _ = info(FULL).lables  # type: ignore[attr-defined]
 
 
