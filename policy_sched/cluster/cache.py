@@ -83,6 +83,9 @@ TRANSITIONS: Final[dict[tuple[PodState, PodEvent], PodState]] = {
     (PodState.ADDED, PodEvent.REMOVE): PodState.INITIAL,
 }
 """The next state; a pair that is not here is an error of the caller."""
+# An attribute of an enum takes as long as a call of a small function.
+_ASSUMED: Final = PodState.ASSUMED
+_FINISH_BINDING: Final = PodEvent.FINISH_BINDING
 
 
 def next_state(state: PodState, event: PodEvent, pod: str) -> PodState:
@@ -253,15 +256,15 @@ class Cache:
         if record is not None:
             next_state(record.state, PodEvent.ASSUME, info.key)
         info.node_name = node_name
-        self._insert(info, node_name, PodState.ASSUMED)
+        self._insert(info, node_name, _ASSUMED)
 
     def finish_binding(self, uid: str, now_ns: int) -> None:
         """Start the time after which the assumed pod expires if the watch does not confirm it."""
         record = self._records.get(uid)
         if record is None:
             return
-        record.state = next_state(record.state, PodEvent.FINISH_BINDING, record.info.key)
-        if record.state is PodState.BOUND and self.time_to_live:
+        record.state = next_state(record.state, _FINISH_BINDING, record.info.key)
+        if self.time_to_live and record.state is PodState.BOUND:
             self._deadlines[uid] = now_ns + self.time_to_live
 
     def forget(self, uid: str) -> None:

@@ -49,7 +49,12 @@ PUT_OFF: Final = "PutOff"
 SCHEDULABLE_WITH_GROUP: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 """Places from which a pod may be tried along with another one of its group."""
 _UNSCHEDULABLE: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
-_UNDER_WAY: Final = (QueueState.IN_FLIGHT, QueueState.BINDING)
+# An attribute of an enum takes as long as a call of a small function.
+_ACTIVE: Final = QueueState.ACTIVE
+_IN_FLIGHT: Final = QueueState.IN_FLIGHT
+_BINDING: Final = QueueState.BINDING
+_OUT: Final = QueueState.OUT
+_UNDER_WAY: Final = (_IN_FLIGHT, _BINDING)
 _NOT_ACTIVATED: Final = (QueueState.ACTIVE, QueueState.BINDING)
 
 
@@ -153,11 +158,11 @@ class SchedulingQueue:
         """Forget a pod in flight or binding: it is bound, or not to be tried again."""
         queued = self.by_uid.get(uid)
         if queued is not None and queued.place in _UNDER_WAY:
-            if queued.place is QueueState.BINDING:
+            if queued.place is _BINDING:
                 del self._binding[uid]
             else:
                 self._in_flight.remove(queued)
-            queued.place = QueueState.OUT
+            queued.place = _OUT
             if self._changed is not None:
                 self._changed(queued)
             if self._queues is None:  # for speed: most pods leave here
@@ -595,7 +600,7 @@ class SchedulingQueue:
         queued.attempts += 1
         if self._queues is not None:
             self._queues.release(queued.info.uid)
-        self._transition(queued, QueueState.IN_FLIGHT)
+        self._transition(queued, _IN_FLIGHT)
         queued.rejected_by = queued.pending = NO_PLUGINS
         queued.activated = False
         self._in_flight.add(queued)
@@ -640,7 +645,7 @@ class SchedulingQueue:
             self._make_ready(queued, cause, now)
 
     def _make_ready(self, queued: QueuedPod, cause: str, now: int) -> None:
-        self._transition(queued, QueueState.ACTIVE)
+        self._transition(queued, _ACTIVE)
         if queued.ready_at == 0:
             queued.ready_at = now
         self._active.push(queued)
@@ -649,7 +654,7 @@ class SchedulingQueue:
     def _make_all_ready(self, pods: Sequence[QueuedPod], cause: str, now: int) -> None:
         """Make pods ready as `_make_ready` does one after the other."""
         for queued in pods:
-            self._transition(queued, QueueState.ACTIVE)
+            self._transition(queued, _ACTIVE)
             if queued.ready_at == 0:
                 queued.ready_at = now
         self._active.push_all(pods)

@@ -337,7 +337,7 @@ def _worded(point: str, plugin: str, status: Status) -> Status:
 def _bound(result: PointResult, attempt: Attempt, node: str, handle: Handle) -> Status:
     """Return what Bind returned; a pod that is bound no plugin can reject any more."""
     status = result.status
-    if status.code is not Code.SUCCESS:
+    if status is not SUCCESS and status.code is not Code.SUCCESS:
         skipped = status.code is Code.SKIP
         return _NO_BIND_PLUGIN if skipped else _worded("bind", result.plugin, status)
     pod, cache = attempt.queued.info, handle.cache

@@ -125,17 +125,16 @@ class Journal:
         """
         if version < self.static_version:
             return None
-        stamps = self.stamps
+        stamps, log, ends = self.stamps, self._log, self._ends
+        if len(ends) > 1 and ends[-2] <= version < ends[-1]:  # most often one pod came or left
+            return [log[-1] >> _KIND_BITS]
         few = thresholds.FEW_ROWS + len(stamps) // thresholds.ROWS_PER_CHANGE
         far = self.version - version > few
         if far or version < self._dropped:
             differ = np.frombuffer(stamps, np.int64) != np.frombuffer(seen, np.int64)
             differing: list[int] = differ.nonzero()[0].tolist()
-            return differing or [self._log[-1] >> _KIND_BITS]
-        log, ends = self._log, self._ends
+            return differing or [log[-1] >> _KIND_BITS]
         start = bisect_right(ends, version)
-        if start == len(log) - 1:
-            return [log[-1] >> _KIND_BITS]
         rows = [entry >> _KIND_BITS for entry in dict.fromkeys(log[start:])]
         # What came and left meanwhile leaves nothing to do.
         return [row for row in rows if stamps[row] != seen[row]] or rows[:1]

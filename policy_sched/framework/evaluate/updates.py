@@ -82,7 +82,7 @@ class Updates:
         if scores is None and functions and rejections is not None and functions.score:
             scores = functions.score(pod, scored, entry.first)[1]
         scoring = entry.result.scoring
-        none_left = closed.size and FEASIBLE not in entry.first
+        none_left = closed.size and np.count_nonzero(entry.first) == entry.first.size
         if scoring is None or scoring.skipped is None or none_left:
             if scoring is not None or opened.size:
                 self._passes.score_all(entry, pod)

@@ -113,6 +113,10 @@ class PointResult(msgspec.Struct, frozen=True):
 _LET_IN: Final = (POINTS["pre_enqueue"].name, Code.SUCCESS.value)
 #: Kinds of pods for which is remembered whether they may be gated.
 _MAX_GATED: Final = 1000
+# An attribute of an enum takes as long as a call of a small function.
+_EVERYONE: Final = Combine.EVERYONE
+_SUCCEEDED: Final = Code.SUCCESS
+_SKIPS: Final = Code.SKIP
 _SUCCESS: Final = PointResult()
 _SKIPPED: Final = PointResult(SKIP, returned=SKIP)
 _EMPTY: Final = {
@@ -227,12 +231,12 @@ class Runner:
     def _combined(
         self, point: Point, hooks: tuple[Hook, ...], args: tuple[object, ...]
     ) -> PointResult:
-        if point.combine is Combine.EVERYONE:
+        if point.combine is _EVERYONE:
             return self._everyone(point, hooks, args)
         skipped: list[str] = []
         seen: _Collected | None = None
         proceeds = point.proceeds
-        may_succeed, may_skip = Code.SUCCESS in proceeds, Code.SKIP in proceeds
+        may_succeed = _SUCCEEDED in proceeds
         for number, hook in enumerate(hooks, 1):
             try:
                 returned = (
@@ -240,8 +244,10 @@ class Runner:
                 )
             except Exception as error:  # noqa: BLE001 - a plugin is foreign code
                 return self._failed(point, hook, error)
-            if returned is SUCCESS and may_succeed:
-                continue
+            if returned is SUCCESS:
+                if may_succeed:
+                    continue
+                return PointResult(SUCCESS, hook.plugin, SUCCESS)
             status: Status | None = (
                 returned if isinstance(returned, Status) else getattr(returned, "status", None)
             )
@@ -249,14 +255,12 @@ class Runner:
                 if point.pending:
                     return PointResult(plugin=hook.plugin, returned=returned, left=hooks[number:])
                 continue
-            if status.code is Code.SKIP and may_skip:
+            if status.code is _SKIPS and _SKIPS in proceeds:
                 skipped.append(hook.plugin)
                 continue
             if status.code not in proceeds:
-                if returned is SUCCESS:
-                    return PointResult(SUCCESS, hook.plugin, SUCCESS)
                 return (seen or _Collected(self, skipped)).decided(hook.plugin, returned, status)
-            if status.code is not Code.SUCCESS or not isinstance(returned, Status):
+            if status.code is not _SUCCEEDED or not isinstance(returned, Status):
                 if seen is None:
                     seen = _Collected(self, skipped)
                 rejection = seen.collect(hook.plugin, returned, status.code)
