@@ -17,17 +17,16 @@ import msgspec
 
 from policy_sched.model import quantity_text
 from policy_sched.policytest.expectations import (
-    Between,
     ExpectedOutcome,
     ExpectedScore,
     GroupCondition,
     GroupOutcome,
-    Matching,
     Number,
     PluginOutcome,
     QuotaNumber,
     Words,
 )
+from policy_sched.profiles.models import Limits, Pattern
 
 Value = str | int | bool | list[str]
 """What a field can hold, as it is shown and written to JSON."""
@@ -285,7 +284,7 @@ def _reasons(field: str, expected: Sequence[Words], got: Sequence[Words]) -> Ite
 
 
 def _fits(expected: Words, got: str) -> bool:
-    return expected.fits(got) if isinstance(expected, Matching) else expected == got
+    return expected.fits(got) if isinstance(expected, Pattern) else expected == got
 
 
 def _same_rule(expected: str, got: PluginOutcome) -> bool:
@@ -321,7 +320,7 @@ def _scores(
 
 
 def _number(field: str, expected: Number, got: int) -> Iterator[Deviation]:
-    if isinstance(expected, Between):
+    if isinstance(expected, Limits):
         if not expected.fits(got):
             yield Deviation(field, str(expected), got)
     elif expected != got:

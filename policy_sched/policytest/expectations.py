@@ -1,4 +1,4 @@
-"""Reads one entry of ``expect``: the machine's full form, and what a person may write instead.
+"""What one entry of ``expect`` means: the machine's full form, and what a person writes instead.
 
 Nodes, pods, plugins and rules that expectations name have to be there: a misspelt node in ``notOn``
 would be a test that cannot fail.
@@ -9,64 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, Literal, TypeVar, get_args
+from typing import Final, Literal, TypeVar
 
 import re2
 
 from policy_sched.errors import Diagnostic
 from policy_sched.model import units
-from policy_sched.policytest.reader import (
-    MAX_SUGGESTIONS,
-    WRONG_VALUE,
-    FieldPath,
-    Plain,
-    Reader,
-    full_name,
-)
+from policy_sched.policytest.reader import MAX_SUGGESTIONS, WRONG_VALUE, FieldPath, Plain, Problems
 from policy_sched.profiles import models
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import did_you_mean
 from policy_sched.source import shortened
 
-
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """A text that is expected by a regular expression (RE2) that is found in it."""
-
-    pattern: str
-
-    def fits(self, text: str) -> bool:
-        """Return whether the text has the pattern in it."""
-        return re2.search(self.pattern, text) is not None
-
-    def __str__(self) -> str:
-        return f"matches {self.pattern}"
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """A number that is expected within limits, both included; None: no limit."""
-
-    least: int | None = None
-    most: int | None = None
-
-    def fits(self, number: int) -> bool:
-        """Return whether the number is within the limits."""
-        return (self.least is None or number >= self.least) and (
-            self.most is None or number <= self.most
-        )
-
-    def __str__(self) -> str:
-        if self.least is None:
-            return f"at most {self.most}"
-        return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
-
-
 QuotaNumber = int | Mapping[str, int]
 """A number of a quota, or amounts by resource in the scheduler's units."""
-Words = str | Matching
-Number = int | Between
+Words = str | models.Pattern
+Number = int | models.Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,229 +149,143 @@ class ExpectedOutcome:
 
 EVICTION: Final = "evict"
 """The step at which policies look at the running pods; no pod has such a name."""
-KEYS: Final = models.keys_of(models.Expectation)
-CODES: Final = get_args(models.StatusCode)
 
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
-def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutcome:
+def read_outcome(problems: Problems, entry: models.Expectation, path: FieldPath) -> ExpectedOutcome:
     """Return the expectation at ``path``; ``chosen: null`` means that the pod fits nowhere."""
-    stated = reader.mapping(value, path, KEYS)
-    if stated.get("op") == "order":
-        return _queue_step(reader, stated, path)
-    if "evicted" in stated and "pod" not in stated:
-        return _eviction_step(reader, stated, path)
-    pod = _pod(reader, stated, path)
+    if entry.op == "order" or not entry.pod:
+        return _without_pod(problems, entry, path)
+    _check_queue(problems, entry.queue or (), (*path, "queue"))
+    _check_words(problems, (entry.message,), (*path, "message"))
 
-    def outcome(key: str) -> PluginOutcome | None:
-        return _plugin_outcome(reader, stated[key], (*path, key)) if key in stated else None
+    def outcome(status: models.StatusEntry | None, key: str) -> PluginOutcome | None:
+        return None if status is None else _plugin_outcome(problems, status, (*path, key))
 
-    def texts(key: str) -> tuple[str, ...] | None:
-        return reader.texts(stated[key], (*path, key)) if key in stated else None
+    def by_name(
+        key: str, entries: Mapping[str, V] | None, read: Callable[[Problems, V, FieldPath], T]
+    ) -> dict[str, T] | None:
+        if entries is None:
+            return None
+        return {name: read(problems, value, (*path, key, name)) for name, value in entries.items()}
 
-    def text(key: str) -> str | None:
-        return reader.text(stated[key], (*path, key)) if stated.get(key) is not None else None
-
-    def by_name(key: str, read: Callable[[object, FieldPath], T]) -> dict[str, T] | None:
-        return reader.by_name(stated, key, path, read)
-
+    devices, waiting = entry.devices, entry.rejected_waiting
+    if isinstance(waiting, tuple):
+        waiting = dict.fromkeys(waiting, models.StatusEntry())
+    given = entry.model_fields_set
     return ExpectedOutcome(
-        pod=pod,
-        pre_enqueue=outcome("preEnqueue"),
-        pre_filter=outcome("preFilter"),
-        rejected=by_name("rejected", partial(_plugin_outcome, reader)),
-        feasible=texts("feasible"),
-        scores=by_name("scores", partial(_score, reader)),
-        best=texts("best"),
-        chosen=text("chosen"),
-        placed=False if "chosen" in stated and stated["chosen"] is None else None,
-        message=(
-            _words(reader, stated["message"], (*path, "message"))
-            if stated.get("message") is not None
-            else None
-        ),
-        post_filter=outcome("postFilter"),
-        preemption=_evictions(reader, stated, path),
-        reserve=outcome("reserve"),
-        permit=outcome("permit"),
-        pre_bind=outcome("preBind"),
-        claims=by_name("claims", reader.mapping),
-        devices=_devices(reader, stated, path),
-        deallocated=texts("deallocated"),
-        errors=texts("errors"),
-        nominated=text("nominated"),
-        not_on=texts("notOn"),
-        order=_order(reader, stated["order"], (*path, "order")) if "order" in stated else None,
-        victims=_full_names(texts("victims")),
-        placement=(text("placement") or "") if "placement" in stated else None,
-        placements=by_name("placements", lambda v, at: None if v is None else reader.whole(v, at)),
-        group=_group(reader, stated, path),
-        queue=_queue(reader, stated["queue"], (*path, "queue")) if "queue" in stated else None,
-        raw=by_name("raw", lambda v, at: v if isinstance(v, float) else reader.whole(v, at)),
-        allowed=_full_names(texts("allowed")),
-        rejected_waiting=_rejected_waiting(reader, stated, path),
-        activates=_full_names(texts("activates")),
-        used=by_name("used", partial(_counts, reader)),
-        quotas=by_name("quotas", partial(_quota, reader)),
-        skipped=f"the plugin failed at {text('errorAt')}" if "errorAt" in stated else "",
+        pod=entry.pod,
+        pre_enqueue=outcome(entry.pre_enqueue, "preEnqueue"),
+        pre_filter=outcome(entry.pre_filter, "preFilter"),
+        rejected=by_name("rejected", entry.rejected, _plugin_outcome),
+        feasible=entry.feasible,
+        scores=by_name("scores", entry.scores, _score),
+        best=entry.best,
+        chosen=entry.chosen,
+        placed=False if "chosen" in given and entry.chosen is None else None,
+        message=entry.message,
+        post_filter=outcome(entry.post_filter, "postFilter"),
+        preemption=None
+        if entry.preemption is None
+        else tuple(ExpectedEviction(each.node, each.victims) for each in entry.preemption),
+        reserve=outcome(entry.reserve, "reserve"),
+        permit=outcome(entry.permit, "permit"),
+        pre_bind=outcome(entry.pre_bind, "preBind"),
+        claims=entry.claims,
+        devices={"": devices} if isinstance(devices, tuple) else devices,
+        deallocated=entry.deallocated,
+        errors=entry.errors,
+        nominated=entry.nominated,
+        not_on=entry.not_on,
+        order=entry.order,
+        victims=entry.victims,
+        placement=entry.placement or "" if "placement" in given else None,
+        placements=entry.placements,
+        group=_group(entry.group),
+        queue=entry.queue,
+        raw=entry.raw,
+        allowed=entry.allowed,
+        rejected_waiting=by_name("rejectedWaiting", waiting, _plugin_outcome),
+        activates=entry.activates,
+        used=entry.used,
+        quotas=by_name("quotas", entry.quotas, _quota),
+        skipped="" if entry.error_at is None else f"the plugin failed at {entry.error_at}",
     )
 
 
-def _pod(reader: Reader, stated: Plain, path: FieldPath) -> str:
-    """Return the pod of an entry; without one it states the queue and nothing else."""
-    if "pod" in stated or "queue" not in stated:
-        if reader.require(stated, "pod", path):
-            return full_name(reader.text(stated["pod"], (*path, "pod")))
-        return ""
-    _stated_alone(reader, stated, "queue", path)
-    return ""
-
-
-def _eviction_step(reader: Reader, stated: Plain, path: FieldPath) -> ExpectedOutcome:
-    """Return the running pods that policies evict."""
-    _stated_alone(reader, stated, "evicted", path)
-    evicted = reader.texts(stated["evicted"], (*path, "evicted"))
-    return ExpectedOutcome(EVICTION, evicted=_full_names(evicted))
-
-
-def _stated_alone(reader: Reader, stated: Plain, key: str, path: FieldPath) -> None:
-    """Report what an entry without a pod states besides a key."""
-    for other in sorted(stated.keys() - {key}):
+def _without_pod(problems: Problems, entry: models.Expectation, path: FieldPath) -> ExpectedOutcome:
+    """Return the order of the queue, or the running pods that policies evict, and nothing else."""
+    if entry.op == "order":
+        if entry.order is None:
+            return ExpectedOutcome("", skipped="the plugin's answers are no order")
+        order = tuple(tuple(map(models.full_name, names)) for names in entry.order)
+        _check_queue(problems, order, (*path, "order"))
+        return ExpectedOutcome("", queue=order)
+    key = "queue" if entry.evicted is None else "evicted"
+    stated = entry.model_dump(by_alias=True, exclude_unset=True)
+    for other in sorted(stated.keys() - {key}) if key in stated else ():
         problem = f'"{other}" is stated of no pod'
-        reader.problem((*path, other), WRONG_VALUE, problem, hint="add pod: NAME", key=True)
+        problems.add((*path, other), WRONG_VALUE, problem, hint="add pod: NAME", key=True)
+    if entry.evicted is not None:
+        return ExpectedOutcome(EVICTION, evicted=entry.evicted)
+    _check_queue(problems, entry.queue or (), (*path, "queue"))
+    return ExpectedOutcome("", queue=entry.queue)
 
 
-def _queue_step(reader: Reader, stated: Plain, path: FieldPath) -> ExpectedOutcome:
-    """Return a recorded order of the queue; a plugin's answers may be none."""
-    if "order" not in stated:
-        return ExpectedOutcome("", skipped="the plugin's answers are no order")
-    return ExpectedOutcome("", queue=_queue(reader, stated["order"], (*path, "order")))
-
-
-def _queue(reader: Reader, value: object, path: FieldPath) -> tuple[tuple[str, ...], ...]:
-    """Return pods that are ranked; those of a list within the list are equal."""
-    order = tuple(tuple(map(full_name, names)) for names in _order(reader, value, path))
+def _check_queue(problems: Problems, order: Sequence[Sequence[str]], path: FieldPath) -> None:
+    """Report pods that are ranked twice."""
     for name, count in Counter(name for equal in order for name in equal).items():
         if count > 1:
-            reader.problem(path, WRONG_VALUE, f"{name} stands in the queue more than once")
-    return order
+            problems.add(path, WRONG_VALUE, f"{name} stands in the queue more than once")
 
 
-def _rejected_waiting(
-    reader: Reader, stated: Plain, path: FieldPath
-) -> dict[str, PluginOutcome] | None:
-    value = stated.get("rejectedWaiting")
-    if isinstance(value, str | list):
-        pods = reader.texts(value, (*path, "rejectedWaiting"))
-        return {full_name(name): PluginOutcome() for name in pods}
-    statuses = reader.by_name(stated, "rejectedWaiting", path, partial(_plugin_outcome, reader))
-    return None if statuses is None else {full_name(n): why for n, why in statuses.items()}
-
-
-def _counts(reader: Reader, value: object, path: FieldPath) -> dict[str, int]:
-    amounts = reader.mapping(value, path)
-    return {name: reader.whole(amount, (*path, name)) for name, amount in amounts.items()}
-
-
-def _quota(reader: Reader, value: object, path: FieldPath) -> dict[str, QuotaNumber]:
-    keys = models.keys_of(models.QuotaEntry)
-    numbers = reader.mapping(value, path, keys)
-    if not numbers and isinstance(value, dict):
-        hint = f"known: {', '.join(keys)}"
-        reader.problem(path, WRONG_VALUE, "nothing is stated of the quota", hint=hint)
+def _quota(problems: Problems, entry: models.QuotaEntry, path: FieldPath) -> dict[str, QuotaNumber]:
+    if not entry.model_fields_set:
+        hint = f"known: {', '.join(models.keys_of(models.QuotaEntry))}"
+        problems.add(path, WRONG_VALUE, "nothing is stated of the quota", hint=hint)
     return {
-        name: (reader.whole if name == "share" else partial(_amounts, reader))(
-            number, (*path, name)
-        )
-        for name, number in numbers.items()
+        name: number if isinstance(number, int) else _amounts(problems, number, (*path, name))
+        for name, number in entry
+        if number is not None
     }
 
 
-def _amounts(reader: Reader, value: object, path: FieldPath) -> dict[str, int]:
+def _amounts(
+    problems: Problems, amounts: Mapping[str, models.Amount], path: FieldPath
+) -> dict[str, int]:
     """Return amounts by resource in the scheduler's units."""
-    amounts: dict[str, int] = {}
-    for name, amount in reader.mapping(value, path).items():
-        if isinstance(amount, bool) or not isinstance(amount, str | int | float):
-            wanted = "a quantity is expected, such as 4, 500m or 8Gi"
-            reader.problem((*path, name), WRONG_VALUE, wanted)
-            continue
+    read: dict[str, int] = {}
+    for name, amount in amounts.items():
         try:
-            amounts[name] = units(name, amount)
+            read[name] = units(name, amount)
         except ValueError as error:
-            reader.problem((*path, name), WRONG_VALUE, str(error))
-    return amounts
+            problems.add((*path, name), WRONG_VALUE, str(error))
+    return read
 
 
-def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | None:
-    if "group" not in stated:
+def _group(entry: models.GroupEntry | None) -> GroupOutcome | None:
+    if entry is None:
         return None
-    at = (*path, "group")
-    fields = reader.mapping(stated["group"], at, models.keys_of(models.GroupEntry))
-
-    def text(key: str) -> str | None:
-        return reader.text(fields[key], (*at, key)) if key in fields else None
-
-    def pods(key: str) -> tuple[str, ...] | None:
-        return _full_names(reader.texts(fields[key], (*at, key))) if key in fields else None
-
-    waiting = fields.get("waitingOnPreemption")
-    if waiting is not None and not isinstance(waiting, bool):
-        reader.problem((*at, "waitingOnPreemption"), WRONG_VALUE, "true or false is expected")
-    condition = None
-    if "condition" in fields:
-        inside = (*at, "condition")
-        entry = reader.mapping(fields["condition"], inside, models.keys_of(models.ConditionEntry))
-        keys = ("status", "reason", "message")
-        words = [reader.text(entry.get(key, ""), (*inside, key)) for key in keys]
-        condition = GroupCondition(*words)
-    name = text("name")
-    return GroupOutcome(
-        None if name is None else full_name(name),
-        pods("order"),
-        text("code"),
-        waiting if isinstance(waiting, bool) else None,
-        pods("victims"),
-        condition,
-    )
+    stated = entry.condition
+    condition = None if stated is None else GroupCondition(**stated.model_dump())
+    waiting = entry.waiting_on_preemption
+    return GroupOutcome(entry.name, entry.order, entry.code, waiting, entry.victims, condition)
 
 
-def _devices(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, tuple[str, ...]] | None:
-    """Return the devices that are stated, by request; a list is of all requests."""
-    if "devices" in stated and not isinstance(stated["devices"], dict):
-        return {"": reader.texts(stated["devices"], (*path, "devices"))}
-    return reader.by_name(stated, "devices", path, reader.texts)
-
-
-def _full_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(full_name(name) for name in names)
-
-
-def _order(reader: Reader, value: object, path: FieldPath) -> tuple[tuple[str, ...], ...]:
-    """Return nodes that are ranked; those of a list within the list are equal."""
-    return tuple(
-        reader.texts(names, (*path, i)) for i, names in enumerate(reader.items(value, path))
-    )
-
-
-def _words(reader: Reader, value: object, path: FieldPath) -> Words:
-    """Return a text, or a pattern of one."""
-    if not isinstance(value, dict):
-        return reader.text(value, path)
-    stated = reader.mapping(value, path, models.keys_of(models.Pattern))
-    if not reader.require(stated, "matches", path):
-        return ""
-    at = (*path, "matches")
-    pattern = reader.text(stated["matches"], at)
+def _check_words(problems: Problems, words: Sequence[Words | None], path: FieldPath) -> None:
+    """Report patterns that are none."""
     options = re2.Options()
     options.log_errors = False
-    try:
-        re2.compile(pattern, options)
-    except re2.error as error:
-        reader.problem(at, WRONG_VALUE, f"this is no RE2 pattern: {_error_text(error)}")
-        return ""
-    return Matching(pattern)
+    for i, text in enumerate(words):
+        if isinstance(text, models.Pattern):
+            try:
+                re2.compile(text.matches, options)
+            except re2.error as error:
+                why = f"this is no RE2 pattern: {_error_text(error)}"
+                problems.add((*path, i, "matches"), WRONG_VALUE, why)
 
 
 def _error_text(error: Exception) -> str:
@@ -421,89 +293,37 @@ def _error_text(error: Exception) -> str:
     return text.decode() if isinstance(text, bytes) else str(text)
 
 
-def _reasons(reader: Reader, value: object, path: FieldPath) -> tuple[Words, ...]:
-    if isinstance(value, str | dict):
-        return (_words(reader, value, path),)
-    items = reader.items(value, path)
-    return tuple(_words(reader, words, (*path, i)) for i, words in enumerate(items))
+def _check_limits(problems: Problems, number: Number | None, path: FieldPath) -> None:
+    if isinstance(number, models.Limits):
+        least, most = number.min, number.max
+        if least is None and most is None:
+            problems.add(path, WRONG_VALUE, "limits need min, max or both")
+        elif least is not None and most is not None and least > most:
+            text = f"no number is at least {least} and at most {most}"
+            problems.add(path, WRONG_VALUE, text)
 
 
-def _number(reader: Reader, value: object, path: FieldPath) -> Number:
-    """Return a whole number, or the limits of one."""
-    if not isinstance(value, dict):
-        return reader.whole(value, path)
-    stated = reader.mapping(value, path, models.keys_of(models.Limits))
-    return _between(reader, stated, path)
+def _plugin_outcome(
+    problems: Problems, entry: models.StatusEntry, path: FieldPath
+) -> PluginOutcome:
+    _check_words(problems, entry.reasons or (), (*path, "reasons"))
+    return PluginOutcome(entry.code, entry.plugin, entry.reasons, entry.rule)
 
 
-def _between(reader: Reader, stated: Plain, path: FieldPath) -> Between:
-    limits = {
-        key: reader.whole(stated[key], (*path, key)) for key in ("min", "max") if key in stated
-    }
-    least, most = limits.get("min"), limits.get("max")
-    if not limits:
-        reader.problem(path, WRONG_VALUE, "limits need min, max or both")
-    elif least is not None and most is not None and least > most:
-        reader.problem(path, WRONG_VALUE, f"no number is at least {least} and at most {most}")
-    return Between(least, most)
-
-
-def _plugin_outcome(reader: Reader, value: object, path: FieldPath) -> PluginOutcome:
-    """A text or a list of texts stands for the reasons alone."""
-    if isinstance(value, str | list):
-        return PluginOutcome(reasons=_reasons(reader, value, path))
-    stated = reader.mapping(value, path, models.keys_of(models.StatusEntry))
-    code = plugin = reasons = rule = None
-    if "code" in stated:
-        code = reader.text(stated["code"], (*path, "code"))
-        if code and code not in CODES:
-            codes = ", ".join(CODES)
-            reader.problem(
-                (*path, "code"), WRONG_VALUE, f'there is no code "{code}"', hint=f"known: {codes}"
-            )
-    if "plugin" in stated:
-        plugin = reader.text(stated["plugin"], (*path, "plugin"))
-    if "reasons" in stated:
-        reasons = _reasons(reader, stated["reasons"], (*path, "reasons"))
-    if "rule" in stated:
-        rule = reader.text(stated["rule"], (*path, "rule"))
-    return PluginOutcome(code, plugin, reasons, rule)
-
-
-def _score(reader: Reader, value: object, path: FieldPath) -> ExpectedScore:
+def _score(problems: Problems, entry: int | models.ScoreEntry, path: FieldPath) -> ExpectedScore:
     """A number stands for the total alone."""
-    if not isinstance(value, dict):
-        return ExpectedScore(total=reader.whole(value, path))
-    stated = reader.mapping(value, path, models.keys_of(models.ScoreEntry))
-    total: Number | None = None
-    if "total" in stated:
-        total = _number(reader, stated["total"], (*path, "total"))
-        if "min" in stated or "max" in stated:
-            reader.problem(path, WRONG_VALUE, "total, or min and max of it, but not both")
-    elif "min" in stated or "max" in stated:
-        total = _between(reader, stated, path)
-    return ExpectedScore(total, reader.by_name(stated, "plugins", path, partial(_number, reader)))
-
-
-def _evictions(
-    reader: Reader, stated: Plain, path: FieldPath
-) -> tuple[ExpectedEviction, ...] | None:
-    if "preemption" not in stated:
-        return None
-    at = (*path, "preemption")
-    return tuple(
-        _eviction(reader, eviction, (*at, i))
-        for i, eviction in enumerate(reader.items(stated["preemption"], at))
-    )
-
-
-def _eviction(reader: Reader, value: object, path: FieldPath) -> ExpectedEviction:
-    stated = reader.mapping(value, path, models.keys_of(models.EvictionEntry))
-    node = ""
-    if reader.require(stated, "node", path):
-        node = reader.text(stated["node"], (*path, "node"))
-    victims = reader.texts(stated.get("victims"), (*path, "victims"))
-    return ExpectedEviction(node, tuple(full_name(victim) for victim in victims))
+    if isinstance(entry, int):
+        return ExpectedScore(total=entry)
+    total = entry.total
+    _check_limits(problems, total, (*path, "total"))
+    if not (entry.min is None and entry.max is None):
+        if total is not None:
+            problems.add(path, WRONG_VALUE, "total, or min and max of it, but not both")
+        total = models.Limits.model_construct(min=entry.min, max=entry.max)
+        _check_limits(problems, total, path)
+    for name, number in (entry.plugins or {}).items():
+        _check_limits(problems, number, (*path, "plugins", name))
+    return ExpectedScore(total, entry.plugins)
 
 
 _NODES: Final = ("chosen", "nominated", "feasible", "best", "notOn", "order")
@@ -547,7 +367,7 @@ def mentions(stated: Plain, at: FieldPath) -> Iterator[Mention]:
     for field in ("victims", "queue", "allowed", "rejectedWaiting", "activates"):
         yield from _texts("pod", stated.get(field), (*at, field))
     for name, status in _items(stated.get("rejectedWaiting")):
-        yield Mention("pod", full_name(name), (*at, "rejectedWaiting", name), key=True)
+        yield Mention("pod", models.full_name(name), (*at, "rejectedWaiting", name), key=True)
         yield from _of_status(status, (*at, "rejectedWaiting", name))
     evictions = stated.get("preemption")
     for i, value in enumerate(evictions if isinstance(evictions, list) else ()):
@@ -576,7 +396,7 @@ def _texts(kind: Kind, value: object, at: FieldPath) -> Iterator[Mention]:
         for i, item in enumerate(value):
             yield from _texts(kind, item, (*at, i))
     elif isinstance(value, str) and value:
-        yield Mention(kind, full_name(value) if kind == "pod" else value, at)
+        yield Mention(kind, models.full_name(value) if kind == "pod" else value, at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from policy_sched import model
 from policy_sched.manifests import (
@@ -23,14 +22,22 @@ from policy_sched.manifests import (
 from policy_sched.model import quantity
 from policy_sched.policytest.reader import (
     DUPLICATE,
+    NO_INPUTS,
     WRONG_VALUE,
     FieldPath,
+    Inputs,
     Plain,
-    Reader,
+    Problems,
     expand,
+)
+from policy_sched.profiles.models import (
+    ClaimEntry,
+    DeviceEntry,
+    NodeEntry,
+    PodEntry,
+    PolicyTest,
     full_name,
 )
-from policy_sched.profiles.models import ClaimEntry, DeviceEntry, keys_of
 from policy_sched.source import shortened
 
 ObjectPlace = tuple[str, str, str]
@@ -77,23 +84,24 @@ class _AnyKind(Mapping[model.Kind, type[ApiObject]]):
 
 
 def read_objects(
-    reader: Reader,
-    fields: Plain,
+    problems: Problems,
+    test: PolicyTest,
+    written: Plain,
     *,
     admitted: bool,
-    inputs: Mapping[str, model.Kind] | None = None,
+    inputs: Inputs = NO_INPUTS,
     structs: Structs = NO_STRUCTS,
 ) -> TestObjects:
-    """Return the objects of a document. ``admitted``: they are as an API server had them.
+    """Return the objects of a test that is ``written`` so.
 
-    ``inputs``: the kinds that inputs of its policies read, by the input's name; ``structs``: how
-    kinds are decoded that they read.
+    ``admitted``: they are as an API server had them. ``inputs``: the kinds that inputs of its
+    policies read, by the input's name; ``structs``: how kinds are decoded that they read.
     """
-    short, read = ShortDevices(inputs=inputs or {}), TestObjects()
-    short.custom = _AnyKind(structs) if admitted else structs
-    stated = list(_objects(reader, fields, "objects", short, read))
-    waiting = list(_pods(reader, fields, short, read))
-    stated += _of_devices(reader, [obj for obj, _ in stated], short)
+    custom = _AnyKind(structs) if admitted else structs
+    short, read = ShortDevices(problems, inputs, custom), TestObjects()
+    stated = list(_objects("objects", test.objects, written, short, read))
+    waiting = list(_pods(test, written, short, read))
+    stated += _of_devices([obj for obj, _ in stated], short)
     admission = Admission(obj for obj, _ in stated)
     for obj, report in (*stated, *waiting):
         if not admitted or isinstance(obj, model.ResourceClaim | model.ResourceClaimTemplate):
@@ -110,40 +118,38 @@ def read_objects(
     return read
 
 
-def _of_devices(
-    reader: Reader, stated: Sequence[ApiObject], short: ShortDevices
-) -> Iterator[_Read]:
+def _of_devices(stated: Sequence[ApiObject], short: ShortDevices) -> Iterator[_Read]:
     """Yield the slices, claims and classes that short forms of nodes and pods stand for."""
     names = [obj.metadata.name for obj in stated if isinstance(obj, model.DeviceClass)]
     classes = short.device_classes(names)
     for at, manifest in (*short.manifests, *classes):
-        report = _reporter(reader, at, {})
+        report = _reporter(short.problems, at, {})
         decoded = decode_object(manifest, report)
         if decoded is not None:
             yield decoded, report
 
 
 def _objects(
-    reader: Reader, fields: Plain, key: str, short: ShortDevices, read: TestObjects
+    key: str, entries: Sequence[object], written: Plain, short: ShortDevices, read: TestObjects
 ) -> Iterator[_Read]:
     """Yield the objects of a list; ``read`` gets their places, and the names of wrong ones."""
+    problems = short.problems
     seen: set[tuple[str, str, str]] = set()
-    for i, value in enumerate(reader.items(fields.get(key), (key,))):
-        at = (key, i)
-        before = len(reader.problems)
-        manifest = expand(reader, value, at, short.inputs)
-        short.complete(reader, value, manifest, at)
-        report = _reporter(reader, at, value)
+    for i, entry in enumerate(entries):
+        value, at = written[key][i], (key, i)
+        manifest = expand(problems, entry, value, at, short.inputs)
+        short.complete(entry, manifest, at)
+        report = _reporter(problems, at, value)
         decoded = None
-        if len(reader.problems) == before:
+        if not problems.of_object(at):
             decoded = decode_object(manifest, report, short.custom)
         if decoded is None:
-            if len(reader.problems) > before:
+            if problems.of_object(at):
                 read.unread.update(_names(manifest))
             continue
         name, namespace = decoded.metadata.name, decoded.metadata.namespace
         if (_kind(decoded), namespace, name) in seen:
-            reader.problem(at, DUPLICATE, f"{_kind(decoded)} {name} is there twice")
+            problems.add(at, DUPLICATE, f"{_kind(decoded)} {name} is there twice")
         seen.add((_kind(decoded), namespace, name))
         if not isinstance(decoded, model.Pod | model.Node):
             read.places[_kind(decoded), namespace, name] = at
@@ -155,9 +161,9 @@ def _kind(decoded: ApiObject) -> str:
     return decoded.kind if custom else model.struct_of(decoded).__name__
 
 
-def _names(manifest: Plain) -> Iterator[str]:
+def _names(manifest: object) -> Iterator[str]:
     """Yield what a manifest that cannot be read may be called; "" where nothing says so."""
-    metadata = manifest.get("metadata")
+    metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name:
@@ -167,7 +173,7 @@ def _names(manifest: Plain) -> Iterator[str]:
     yield f"{namespace}/{name}" if isinstance(namespace, str) else full_name(name)
 
 
-def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
+def _reporter(problems: Problems, at: FieldPath, written: object) -> Report:
     """Return the function that notes a problem of a manifest where it, or its short form, stands.
 
     A short form has no ``spec.containers[0].resources.requests.cpu``, but it may have ``cpu``.
@@ -178,13 +184,15 @@ def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
         inside = path
         if short is not None and path:
             inside = path[-1:] if path[-1] in short else path if path[0] in short else ()
-        reader.problem((*at, *inside), code, message, hint=hint)
+        problems.add((*at, *inside), code, message, hint=hint)
 
     return report
 
 
-def _pods(reader: Reader, fields: Plain, short: ShortDevices, read: TestObjects) -> Iterator[_Read]:
-    for obj, report in _objects(reader, fields, "pending", short, read):
+def _pods(
+    test: PolicyTest, written: Plain, short: ShortDevices, read: TestObjects
+) -> Iterator[_Read]:
+    for obj, report in _objects("pending", test.pending, written, short, read):
         if isinstance(obj, model.Pod):
             yield obj, report
         else:
@@ -199,8 +207,6 @@ def pod_name(pod: model.Pod) -> str:
 DRIVER: Final = "gpu.example.com"
 """The driver of devices, and the class of requests, that name none."""
 API_VERSION: Final = "resource.k8s.io/v1"
-DEVICE_KEYS: Final = keys_of(DeviceEntry)
-CLAIM_KEYS: Final = keys_of(ClaimEntry)
 
 
 @dataclass(slots=True)
@@ -211,8 +217,9 @@ class ShortDevices:
     decoded that policies read.
     """
 
-    inputs: Mapping[str, model.Kind] = field(default_factory=dict)
-    custom: Structs = field(default_factory=dict)
+    problems: Problems
+    inputs: Inputs
+    custom: Structs
     devices: dict[tuple[str, str], tuple[str, Plain]] = field(default_factory=dict)
     """By node and name, the driver and the device of a slice."""
     classes: dict[str, FieldPath] = field(default_factory=dict)
@@ -220,56 +227,53 @@ class ShortDevices:
     manifests: list[tuple[FieldPath, Plain]] = field(default_factory=list)
     """Slices and claims, each with the short form that it stands for."""
 
-    def complete(self, reader: Reader, value: object, manifest: Plain, path: FieldPath) -> None:
+    def complete(self, entry: object, manifest: Plain, path: FieldPath) -> None:
         """Note the devices or claims of a short form; a pod's manifest gets its claims."""
-        if not isinstance(value, dict) or "kind" in value:
-            return
-        if "pod" in value and "claims" in value:
-            claims = list(self._of_pod(reader, value, path))
+        if isinstance(entry, PodEntry) and entry.claims:
+            claims = list(self._of_pod(entry, path))
             self.manifests += [(path, claim) for claim in claims]
-            spec = manifest.get("spec")
-            if isinstance(spec, dict):
-                spec["resourceClaims"] = _references(reader, claims, path)
-        elif "node" in value and "pod" not in value and "devices" in value:
+            manifest["spec"]["resourceClaims"] = self._references(claims, path)
+        elif isinstance(entry, NodeEntry):
             self.manifests += [
-                (path, resource_slice) for resource_slice in self._of_node(reader, value, path)
+                (path, resource_slice) for resource_slice in self._of_node(entry, path)
             ]
 
-    def _of_node(self, reader: Reader, short: Plain, path: FieldPath) -> Iterator[Plain]:
+    def _of_node(self, entry: NodeEntry, path: FieldPath) -> Iterator[Plain]:
         """Yield the slices of a node in short form."""
-        node = reader.text(short.get("node"), (*path, "node"))
-        at = (*path, "devices")
+        node = entry.node
         by_driver: dict[str, list[Plain]] = {}
-        for i, value in enumerate(reader.items(short.get("devices"), at)):
-            driver, device = _device(reader, value, (*at, i))
-            name = str(device["name"])
-            if name and (node, name) in self.devices:
-                reader.problem((*at, i), DUPLICATE, f"device {name} is there twice")
-            self.devices[node, name] = driver, device
+        for i, value in enumerate(entry.devices):
+            at = (*path, "devices", i)
+            stated = DeviceEntry(device=value) if isinstance(value, str) else value
+            driver, device = stated.driver or DRIVER, self._device(stated, at)
+            if stated.device and (node, stated.device) in self.devices:
+                self.problems.add(at, DUPLICATE, f"device {stated.device} is there twice")
+            self.devices[node, stated.device] = driver, device
             by_driver.setdefault(driver, []).append(device)
         for driver, devices in by_driver.items():
             pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
             spec: Plain = {"driver": driver, "nodeName": node, "pool": pool, "devices": devices}
             yield _object("ResourceSlice", {"name": f"{node}-{driver}"}, spec)
 
-    def _of_pod(self, reader: Reader, short: Plain, path: FieldPath) -> Iterator[Plain]:
+    def _of_pod(self, entry: PodEntry, path: FieldPath) -> Iterator[Plain]:
         """Yield the claims of a pod in short form."""
-        namespace, _, name = full_name(reader.text(short.get("pod"), (*path, "pod"))).partition("/")
-        at = (*path, "claims")
-        node = str(short.get("node", ""))
-        for i, value in enumerate(reader.items(short.get("claims"), at)):
-            stated, where = _claim_of(reader, value, (*at, i)), (*at, i)
-            metadata: Plain = {"name": f"{name}-{stated['name']}", "namespace": namespace}
+        uid = full_name(entry.pod)
+        namespace, _, name = uid.partition("/")
+        node = entry.node or ""
+        for i, value in enumerate(entry.claims):
+            where = (*path, "claims", i)
+            stated = ClaimEntry(claim=value) if isinstance(value, str) else value
+            request = "gpu" if stated.claim is None else stated.claim
+            metadata: Plain = {"name": f"{name}-{request}", "namespace": namespace}
             claim = _object(
-                "ResourceClaim", metadata, {"devices": self._wanted(reader, stated, where)}
+                "ResourceClaim", metadata, {"devices": self._wanted(stated, request, where)}
             )
-            devices = reader.texts(stated.get("devices"), (*where, "devices"))
-            if devices:
-                consumer = {"resource": "pods", "name": name, "uid": f"{namespace}/{name}"}
+            if stated.devices:
+                consumer = {"resource": "pods", "name": name, "uid": uid}
                 results = [
                     result
-                    for j, device in enumerate(devices)
-                    if (result := self._result(reader, stated, node, device, (*where, j)))
+                    for j, device in enumerate(stated.devices)
+                    if (result := self._result(stated, request, node, device, (*where, j)))
                 ]
                 claim["status"] = {
                     "allocation": {"devices": {"results": results}, "nodeSelector": _only(node)},
@@ -277,31 +281,29 @@ class ShortDevices:
                 }
             yield claim
 
-    def _wanted(self, reader: Reader, stated: Plain, at: FieldPath) -> Plain:
-        of_class = reader.text(stated.get("class", DRIVER), (*at, "class"))
+    def _wanted(self, stated: ClaimEntry, request: str, at: FieldPath) -> Plain:
+        of_class = DRIVER if stated.device_class is None else stated.device_class
         self.classes.setdefault(of_class, (*at, "class"))
         exactly: Plain = {"deviceClassName": of_class}
-        if stated.get("count") == "All":
+        if stated.count == "All":
             exactly["allocationMode"] = "All"
         else:
-            count = reader.whole(stated.get("count", 1), (*at, "count"))
-            if count < 1 and isinstance(stated.get("count"), int):
-                reader.problem((*at, "count"), WRONG_VALUE, "a claim is for one device or more")
+            count = 1 if stated.count is None else stated.count
+            if count < 1:
+                text = "a claim is for one device or more"
+                self.problems.add((*at, "count"), WRONG_VALUE, text)
             exactly |= {"allocationMode": "ExactCount", "count": count}
-        amounts = reader.by_name(stated, "capacity", at, partial(_amount, reader))
-        if amounts is not None:
-            exactly["capacity"] = {"requests": amounts}
-        if "selector" in stated:
-            expression = reader.text(stated["selector"], (*at, "selector"))
-            exactly["selectors"] = [{"cel": {"expression": expression}}]
-        devices: Plain = {"requests": [{"name": stated["name"], "exactly": exactly}]}
-        if "matchAttribute" in stated:
-            attribute = reader.text(stated["matchAttribute"], (*at, "matchAttribute"))
-            devices["constraints"] = [{"matchAttribute": attribute}]
+        if stated.capacity:
+            exactly["capacity"] = {"requests": self._amounts(stated.capacity, (*at, "capacity"))}
+        if stated.selector is not None:
+            exactly["selectors"] = [{"cel": {"expression": stated.selector}}]
+        devices: Plain = {"requests": [{"name": request, "exactly": exactly}]}
+        if stated.match_attribute is not None:
+            devices["constraints"] = [{"matchAttribute": stated.match_attribute}]
         return devices
 
     def _result(
-        self, reader: Reader, stated: Plain, node: str, name: str, at: FieldPath
+        self, stated: ClaimEntry, request: str, node: str, name: str, at: FieldPath
     ) -> Plain | None:
         """Return what says that a claim has a device of the pod's node."""
         driver_and_device = self.devices.get((node, name))
@@ -309,19 +311,15 @@ class ShortDevices:
             where = f"node {node}" if node else "no node: the pod runs nowhere"
             text = f"there is no device {name} on {where}"
             hint = "state the node with its devices before the pod"
-            reader.problem(at[:-1], WRONG_VALUE, text, hint=hint)
+            self.problems.add(at[:-1], WRONG_VALUE, text, hint=hint)
             return None
         driver, device = driver_and_device
-        result: Plain = {
-            "request": stated["name"], "driver": driver, "pool": node, "device": name,
-        }  # fmt: skip
+        result: Plain = {"request": request, "driver": driver, "pool": node, "device": name}
         if device.get("allowMultipleAllocations"):
-            amounts = {n: c["value"] for n, c in _capacity(device).items()}
-            asked = stated.get("capacity")
-            result["shareID"] = "-".join(map(str, (stated["name"], *at)))
+            result["shareID"] = "-".join(map(str, (request, *at)))
             result["consumedCapacity"] = {
-                n: str(asked.get(n, whole)) if isinstance(asked, dict) else whole
-                for n, whole in amounts.items()
+                name: str(stated.capacity.get(name, amount["value"]))
+                for name, amount in device.get("capacity", {}).items()
             }
         return result
 
@@ -333,80 +331,49 @@ class ShortDevices:
                 selectors = [{"cel": {"expression": expression}}]
                 yield path, _object("DeviceClass", {"name": name}, {"selectors": selectors})
 
+    def _references(self, claims: Sequence[Plain], path: FieldPath) -> list[Plain]:
+        """Return a pod's references to its claims."""
+        references: list[Plain] = []
+        for i, claim in enumerate(claims):
+            name = claim["spec"]["devices"]["requests"][0]["name"]
+            if any(reference["name"] == name for reference in references):
+                self.problems.add((*path, "claims", i), DUPLICATE, f"claim {name} is there twice")
+            references.append({"name": name, "resourceClaimName": claim["metadata"]["name"]})
+        return references
 
-def _references(reader: Reader, claims: Sequence[Plain], path: FieldPath) -> list[Plain]:
-    """Return a pod's references to its claims."""
-    references: list[Plain] = []
-    for i, claim in enumerate(claims):
-        name = _request_name(claim)
-        if any(reference["name"] == name for reference in references):
-            reader.problem((*path, "claims", i), DUPLICATE, f"claim {name} is there twice")
-        metadata = claim["metadata"]
-        assert isinstance(metadata, dict), "it was made so"
-        references.append({"name": name, "resourceClaimName": metadata["name"]})
-    return references
+    def _device(self, stated: DeviceEntry, at: FieldPath) -> Plain:
+        """Return the device of a short form."""
+        device: Plain = {"name": stated.device}
+        if stated.attributes:
+            device["attributes"] = {k: _attribute(v) for k, v in stated.attributes.items()}
+        if stated.capacity:
+            amounts = {k: v for k, v in stated.capacity.items() if not isinstance(v, dict)}
+            texts = self._amounts(amounts, (*at, "capacity"))
+            device["capacity"] = stated.capacity | {k: {"value": v} for k, v in texts.items()}
+        if stated.shared:
+            device["allowMultipleAllocations"] = True
+        if stated.taints:
+            device["taints"] = list(stated.taints)
+        return device
 
-
-def _request_name(claim: Plain) -> object:
-    spec: Any = claim["spec"]
-    return spec["devices"]["requests"][0]["name"]
-
-
-def _claim_of(reader: Reader, value: object, at: FieldPath) -> Plain:
-    """Return a claim in short form; a name is one device of the usual class."""
-    if isinstance(value, str):
-        return {"name": value}
-    stated = reader.mapping(value, at, CLAIM_KEYS)
-    name = reader.text(stated["claim"], (*at, "claim")) if "claim" in stated else "gpu"
-    return {**stated, "name": name}
-
-
-def _device(reader: Reader, value: object, at: FieldPath) -> tuple[str, Plain]:
-    """Return driver and device of a short form; a name is a device without anything else."""
-    if isinstance(value, str):
-        return DRIVER, {"name": value}
-    stated = reader.mapping(value, at, DEVICE_KEYS)
-    name = ""
-    if reader.require(stated, "device", at):
-        name = reader.text(stated["device"], (*at, "device"))
-    device: Plain = {"name": name}
-    for key, read in (("attributes", _attribute), ("capacity", _given)):
-        values = reader.by_name(stated, key, at, partial(read, reader))
-        if values is not None:
-            device[key] = values
-    if stated.get("shared") is True:
-        device["allowMultipleAllocations"] = True
-    if "taints" in stated:
-        device["taints"] = list(reader.items(stated["taints"], (*at, "taints")))
-    return reader.text(stated.get("driver", DRIVER), (*at, "driver")), device
+    def _amounts(self, amounts: Mapping[str, object], at: FieldPath) -> dict[str, str]:
+        """Return amounts as texts; what is no quantity is noted."""
+        for name, amount in amounts.items():
+            try:
+                quantity(str(amount))
+            except ValueError:
+                text = f"{shortened(str(amount))} is no quantity"
+                hint = "for example 40Gi, 500m or 8"
+                self.problems.add((*at, name), WRONG_VALUE, text, hint=hint)
+        return {name: str(amount) for name, amount in amounts.items()}
 
 
-def _amount(reader: Reader, value: object, at: FieldPath) -> str:
-    """Return an amount as text; one that is no quantity is noted."""
-    try:
-        quantity(str(value))
-    except ValueError:
-        hint = "for example 40Gi, 500m or 8"
-        reader.problem(at, WRONG_VALUE, f"{shortened(str(value))} is no quantity", hint=hint)
-        return "0"
-    return str(value)
-
-
-def _given(reader: Reader, value: object, at: FieldPath) -> object:
-    return value if isinstance(value, dict) else {"value": _amount(reader, value, at)}
-
-
-def _attribute(reader: Reader, value: object, at: FieldPath) -> object:
+def _attribute(value: object) -> object:
     if isinstance(value, bool):
         return {"bool": value}
     if isinstance(value, int):
         return {"int": value}
-    return {"string": value} if isinstance(value, str) else reader.mapping(value, at)
-
-
-def _capacity(device: Plain) -> Mapping[str, dict[str, object]]:
-    amounts = device.get("capacity", {})
-    return amounts if isinstance(amounts, dict) else {}
+    return {"string": value} if isinstance(value, str) else value
 
 
 def _only(node: str) -> Plain:

@@ -1,30 +1,29 @@
-"""Reads plain data that a person wrote, and notes every problem with the place where it stands."""
+"""Short forms of objects become manifests; what is wrong is noted with its place."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from policy_sched import model
 from policy_sched.errors import Diagnostic
-from policy_sched.profiles import models
 from policy_sched.profiles.load import files_below
+from policy_sched.profiles.models import Document, NamespaceEntry, NodeEntry, PodEntry, full_name
 from policy_sched.source import is_file_of_ours, leads_out, root_of, shortened
 
 FieldPath = tuple[str | int, ...]
 """Where a value stands in a document: keys and list positions, from the top."""
 
-Plain = dict[str, object]
+Plain = dict[str, Any]
 """A mapping as YAML and JSON give it."""
 
-T = TypeVar("T")
+Inputs = Mapping[str, model.Kind]
+NO_INPUTS: Final[Inputs] = {}
 Locate = Callable[[FieldPath, bool], Diagnostic]
 """Return a blank diagnostic at a path: at the key if the flag is set, else at the value."""
 
-UNKNOWN_KEY: Final = "PS702"
 WRONG_TYPE: Final = "PS703"
 MISSING_KEY: Final = "PS704"
 WRONG_VALUE: Final = "PS705"
@@ -35,119 +34,29 @@ MAX_SUGGESTIONS: Final = 100
 """Misspelt keys of a document for which the key that was meant is looked for."""
 
 
-class Reader:
-    """Typed access to one document; what is wrong becomes a Diagnostic in ``problems``."""
+class Problems:
+    """What is wrong in one document, each thing once."""
 
     def __init__(self, locate: Locate) -> None:
-        self._locate = locate
-        self.problems: list[Diagnostic] = []
-        self._noted: set[Diagnostic] = set()
-        self._suggestions = MAX_SUGGESTIONS
+        self.blank = locate
+        self.noted: list[Diagnostic] = []
+        self._told: set[Diagnostic] = set()
+        self._objects: set[FieldPath] = set()
 
-    def blank(self, path: FieldPath, key: bool) -> Diagnostic:
-        """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
-        return self._locate(path, key)
-
-    def problem(
+    def add(
         self, path: FieldPath, code: str, message: str, *, hint: str = "", key: bool = False
     ) -> None:
-        """Note, once, that the value at ``path`` (or its key) is wrong."""
-        blank = self._locate(path, key)
-        diagnostic = replace(blank, code=code, message=message, hint=hint)
-        if diagnostic not in self._noted:
-            self._noted.add(diagnostic)
-            self.problems.append(diagnostic)
+        """Note that the value at ``path`` (or its key) is wrong."""
+        diagnostic = replace(self.blank(path, key), code=code, message=message, hint=hint)
+        self._objects.add(path[:2])
+        if diagnostic not in self._told:
+            self._told.add(diagnostic)
+            self.noted.append(diagnostic)
 
-    def mapping(self, value: object, path: FieldPath, known: Iterable[str] | None = None) -> Plain:
-        """Return the mapping at ``path``; unknown keys are noted, with the nearest known one."""
-        if not isinstance(value, dict):
-            self._wrong(value, path, "a mapping")
-            return {}
-        fine: Plain = {}
-        names = None if known is None else list(known)
-        for key, item in value.items():
-            if not isinstance(key, str):
-                self.problem(path, WRONG_TYPE, f"key {key!r} must be text", hint="quote it")
-            elif names is not None and key not in names:
-                self._suggestions -= 1
-                wanted = names if self._suggestions >= 0 else []
-                close = difflib.get_close_matches(key, wanted, n=1)
-                hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(names)}"
-                self.problem((*path, key), UNKNOWN_KEY, f'unknown key "{key}"', hint=hint, key=True)
-            else:
-                fine[key] = item
-        return fine
+    def of_object(self, path: FieldPath) -> bool:
+        """Return whether something is wrong with an entry of a list, or within it."""
+        return path in self._objects
 
-    def items(self, value: object, path: FieldPath) -> Sequence[object]:
-        """Return the list at ``path``; an absent one is empty."""
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            self._wrong(value, path, "a list")
-            return ()
-        return value
-
-    def text(self, value: object, path: FieldPath) -> str:
-        """Return the text at ``path``, or "" where something else stands there."""
-        if not isinstance(value, str):
-            self._wrong(value, path, "text")
-            return ""
-        return value
-
-    def texts(self, value: object, path: FieldPath) -> tuple[str, ...]:
-        """Return the list of texts at ``path``; one text stands for a list of one."""
-        if isinstance(value, str):
-            return (value,)
-        return tuple(self.text(v, (*path, i)) for i, v in enumerate(self.items(value, path)))
-
-    def whole(self, value: object, path: FieldPath) -> int:
-        """Return the whole number at ``path``, or 0 where something else stands there."""
-        if isinstance(value, bool) or not isinstance(value, int):
-            self._wrong(value, path, "a whole number")
-            return 0
-        return value
-
-    def by_name(
-        self, value: Plain, key: str, path: FieldPath, read: Callable[[object, FieldPath], T]
-    ) -> dict[str, T] | None:
-        """Return what ``read`` makes of each entry of the mapping under ``key``, by name.
-
-        None where the key is not there.
-        """
-        if key not in value:
-            return None
-        at = (*path, key)
-        return {name: read(v, (*at, name)) for name, v in self.mapping(value[key], at).items()}
-
-    def require(self, value: Plain, key: str, path: FieldPath) -> bool:
-        """Return whether ``key`` is there; its absence is noted."""
-        if key not in value:
-            self.problem(path, MISSING_KEY, f'"{key}" is missing')
-            return False
-        return True
-
-    def _wrong(self, value: object, path: FieldPath, wanted: str) -> None:
-        what = f'"{path[-1]}"' if path and isinstance(path[-1], str) else "this"
-        self.problem(path, WRONG_TYPE, f"{what} must be {wanted}, not {_kind(value)}")
-
-
-def _kind(value: object) -> str:
-    if value is None:
-        return "empty"
-    names: dict[type, str] = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "text",
-        list: "a list",
-        dict: "a mapping",
-    }
-    return names.get(type(value), type(value).__name__)
-
-
-NODE_KEYS: Final = models.keys_of(models.NodeEntry)
-POD_KEYS: Final = models.keys_of(models.PodEntry)
-NAMESPACE_KEYS: Final = models.keys_of(models.NamespaceEntry)
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NODE_DEFAULTS: Final = {"cpu": "4", "memory": "32Gi", "pods": "110"}
@@ -156,101 +65,77 @@ POD_IMAGE: Final = "registry.example/app:1"
 
 
 def expand(
-    reader: Reader, value: object, path: FieldPath, inputs: Mapping[str, model.Kind] | None = None
+    problems: Problems, entry: object, written: object, path: FieldPath, inputs: Inputs = NO_INPUTS
 ) -> Plain:
-    """Return the manifest of a short or full form at ``path``.
+    """Return the manifest of an entry of ``objects`` or ``pending`` that was read.
 
-    ``inputs``: the kinds of inputs, by the name with which the short form of an object begins.
+    ``written``: how it stands at ``path``. ``inputs``: the kinds of inputs, by the name with which
+    the short form of an object begins.
     """
-    if isinstance(value, str):
-        return _pod(reader, {"pod": value}, path)
-    if not isinstance(value, dict) or "kind" in value:
-        return reader.mapping(value, path)
-    if "pod" in value:
-        return _pod(reader, reader.mapping(value, path, POD_KEYS), path)
-    if "node" in value:
-        return _node(reader, reader.mapping(value, path, NODE_KEYS), path)
-    first = next(iter(value))
-    if inputs and first in inputs:
-        return _of_input(reader, value, path, first, inputs[first])
-    if "namespace" in value:
-        return _namespace(reader, reader.mapping(value, path, NAMESPACE_KEYS), path)
-    reader.problem(
-        path,
-        WRONG_VALUE,
-        "this is no object",
-        hint="a manifest has apiVersion and kind; a short form begins with node, pod or namespace",
-    )
-    return {}
+    match entry:
+        case str():
+            return _pod(problems, PodEntry(pod=entry), path)
+        case PodEntry():
+            return _pod(problems, entry, path)
+        case NodeEntry():
+            return _node(problems, entry, path)
+        case NamespaceEntry():
+            metadata = {"name": entry.namespace, **_given(entry, "labels", "annotations")}
+            return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    if not isinstance(written, dict):
+        return {}
+    word = next(iter(written), "")
+    return _of_input(problems, written, path, word, inputs[word]) if word in inputs else written
 
 
-def _of_input(reader: Reader, short: Plain, path: FieldPath, word: str, kind: model.Kind) -> Plain:
+def _of_input(
+    problems: Problems, stated: Plain, path: FieldPath, word: str, kind: model.Kind
+) -> Plain:
     """Return the manifest of ``{INPUT: NAME, namespace: ..., spec: ...}``."""
-    stated = reader.mapping(short, path)
-    metadata: Plain = {"name": reader.text(stated.get(word), (*path, word))}
-    metadata |= _only(stated, "namespace", "labels", "annotations")
+    if not isinstance(stated[word], str):
+        problems.add((*path, word), WRONG_TYPE, f"{word}: expected a string, the object's name")
+    of_meta = ("namespace", "labels", "annotations")
+    metadata: Plain = {"name": stated[word], **{k: stated[k] for k in of_meta if k in stated}}
     if "created" in stated:
         metadata["creationTimestamp"] = stated["created"]
-    of_meta = (word, "namespace", "labels", "annotations", "created")
-    rest = {key: value for key, value in stated.items() if key not in of_meta}
+    rest = {k: v for k, v in stated.items() if k not in (word, *of_meta, "created")}
     return {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata, **rest}
 
 
-def full_name(name: str) -> str:
-    """Return ``namespace/name``; a bare name is in the namespace ``default``."""
-    return name if "/" in name else f"default/{name}"
-
-
-def _namespace(reader: Reader, short: Plain, path: FieldPath) -> Plain:
-    name = reader.text(short.get("namespace"), (*path, "namespace"))
-    metadata: Plain = {"name": name, **_only(short, "labels", "annotations")}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-
-
-def _node(reader: Reader, short: Plain, path: FieldPath) -> Plain:
-    name = reader.text(short.get("node"), (*path, "node"))
-    labels = {"kubernetes.io/hostname": name}
-    labels.update(_texts_of(reader, short, "labels", path))
-    capacity: dict[str, str] = dict(NODE_DEFAULTS)
-    capacity.update({k: str(short[k]) for k in NODE_DEFAULTS if k in short})
-    capacity.update(_texts_of(reader, short, "resources", path))
-    spec: Plain = _only(short, "unschedulable")
-    if "taints" in short:
+def _node(problems: Problems, entry: NodeEntry, path: FieldPath) -> Plain:
+    own = {k: str(size) for k in NODE_DEFAULTS if (size := getattr(entry, k)) is not None}
+    capacity = NODE_DEFAULTS | own | _texts_of(entry.resources)
+    spec: Plain = {"unschedulable": entry.unschedulable}
+    if entry.taints:
         at = (*path, "taints")
-        written = reader.items(short["taints"], at)
-        spec["taints"] = [_taint(reader, taint, (*at, i)) for i, taint in enumerate(written)]
-    spec.update(reader.mapping(short.get("spec", {}), (*path, "spec")))
+        spec["taints"] = [_taint(problems, taint, (*at, i)) for i, taint in enumerate(entry.taints)]
     status: Plain = {
         "capacity": capacity,
         "allocatable": dict(capacity),
         "conditions": [{"type": "Ready", "status": "True"}],
     }
-    if "images" in short:
-        sizes = reader.mapping(short["images"], (*path, "images"))
-        status["images"] = [{"names": [i], "sizeBytes": size} for i, size in sizes.items()]
-    metadata: Plain = {"name": name, "labels": labels, **_only(short, "annotations")}
+    if entry.images:
+        status["images"] = [{"names": [i], "sizeBytes": size} for i, size in entry.images.items()]
+    labels = {"kubernetes.io/hostname": entry.node, **_texts_of(entry.labels)}
+    metadata: Plain = {"name": entry.node, "labels": labels, **_given(entry, "annotations")}
+    spec |= entry.spec
     return {
         "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status,
     }  # fmt: skip
 
 
-def _pod(reader: Reader, short: Plain, path: FieldPath) -> Plain:
-    namespace, _, name = full_name(
-        reader.text(short.get("pod"), (*path, "pod") if len(short) > 1 else path)
-    ).partition("/")
+def _pod(problems: Problems, entry: PodEntry, path: FieldPath) -> Plain:
+    uid = full_name(entry.pod)
+    namespace, _, name = uid.partition("/")
     metadata: Plain = {
-        "name": name,
-        "namespace": namespace,
-        "uid": f"{namespace}/{name}",
-        **_only(short, "labels", "annotations"),
-    }
-    if "created" in short:
-        metadata["creationTimestamp"] = short["created"]
-    if "owner" in short:
-        metadata["ownerReferences"] = [_owner(reader.text(short["owner"], (*path, "owner")))]
-    return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(reader, short, path),
+        "name": name, "namespace": namespace, "uid": uid, **_given(entry, "labels", "annotations"),
     }  # fmt: skip
+    if entry.created is not None:
+        metadata["creationTimestamp"] = entry.created
+    if entry.owner is not None:
+        metadata["ownerReferences"] = [_owner(entry.owner)]
+    spec = _spec(problems, entry, path)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _owner(text: str) -> Plain:
@@ -260,63 +145,56 @@ def _owner(text: str) -> Plain:
     return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": text, "controller": True}
 
 
-def _spec(reader: Reader, short: Plain, path: FieldPath) -> Plain:
-    spec: Plain = _only(short, "nodeSelector", "affinity", "priority", "schedulerName")
-    spec["containers"] = [_container(reader, short, path)]
-    if "node" in short:
-        spec["nodeName"] = short["node"]
-    if "tolerations" in short:
+def _spec(problems: Problems, entry: PodEntry, path: FieldPath) -> Plain:
+    spec = _given(entry, "node_selector", "affinity", "priority", "scheduler_name")
+    spec["containers"] = [_container(entry)]
+    if entry.node is not None:
+        spec["nodeName"] = entry.node
+    if entry.tolerations:
         at = (*path, "tolerations")
-        written = reader.items(short["tolerations"], at)
         spec["tolerations"] = [
-            _toleration(reader, toleration, (*at, i)) for i, toleration in enumerate(written)
+            _toleration(problems, toleration, (*at, i))
+            for i, toleration in enumerate(entry.tolerations)
         ]
-    if "gates" in short:
-        gates = reader.texts(short["gates"], (*path, "gates"))
-        spec["schedulingGates"] = [{"name": gate} for gate in gates]
-    spec.update(reader.mapping(short.get("spec", {}), (*path, "spec")))
-    return spec
+    if entry.gates:
+        spec["schedulingGates"] = [{"name": gate} for gate in entry.gates]
+    return spec | entry.spec
 
 
-def _container(reader: Reader, short: Plain, path: FieldPath) -> Plain:
-    requests: dict[str, str] = {k: str(short[k]) for k in ("cpu", "memory") if k in short}
-    requests.update(_texts_of(reader, short, "requests", path))
-    container: Plain = {"name": "main", "image": short.get("image", POD_IMAGE)}
+def _container(entry: PodEntry) -> Plain:
+    requests = _texts_of(
+        {k: size for k, size in (("cpu", entry.cpu), ("memory", entry.memory)) if size is not None}
+    )
+    requests |= _texts_of(entry.requests)
+    container: Plain = {"name": "main", "image": entry.image or POD_IMAGE}
     if requests:
         container["resources"] = {"requests": requests}
-    if "hostPorts" in short:
-        at = (*path, "hostPorts")
-        ports = reader.items(short["hostPorts"], at)
-        container["ports"] = [_port(reader, port, (*at, i)) for i, port in enumerate(ports)]
+    if entry.host_ports:
+        container["ports"] = [
+            {"containerPort": port, "hostPort": port} if isinstance(port, int) else port
+            for port in entry.host_ports
+        ]
     return container
 
 
-def _port(reader: Reader, value: object, path: FieldPath) -> object:
-    """A port number is a TCP host port; a mapping is taken as it is."""
-    if isinstance(value, dict):
-        return value
-    port = reader.whole(value, path)
-    return {"containerPort": port, "hostPort": port}
-
-
-def _taint(reader: Reader, value: object, path: FieldPath) -> object:
+def _taint(problems: Problems, value: str | Plain, path: FieldPath) -> Plain:
     """``key=value:Effect`` or ``key:Effect``, as kubectl writes it; a mapping is taken as it is."""
     if not isinstance(value, str):
-        return reader.mapping(value, path)
+        return value
     pair, _, effect = value.rpartition(":")
-    _check_effect(reader, effect, path, "a taint is written key=value:Effect")
+    _check_effect(problems, effect, path, "a taint is written key=value:Effect")
     key, _, text = pair.partition("=")
     return {"key": key, "value": text, "effect": effect}
 
 
-def _toleration(reader: Reader, value: object, path: FieldPath) -> object:
+def _toleration(problems: Problems, value: str | Plain, path: FieldPath) -> Plain:
     """``key=value:Effect``; without ``=value`` any value, without ``:Effect`` any effect."""
     if not isinstance(value, str):
-        return reader.mapping(value, path)
+        return value
     pair, colon, effect = value.rpartition(":") if ":" in value else (value, "", "")
     toleration: Plain = {}
     if colon:
-        _check_effect(reader, effect, path, "a toleration is written key=value:Effect")
+        _check_effect(problems, effect, path, "a toleration is written key=value:Effect")
         toleration["effect"] = effect
     key, equals, text = pair.partition("=")
     if equals:
@@ -324,23 +202,20 @@ def _toleration(reader: Reader, value: object, path: FieldPath) -> object:
     return {"key": key, "operator": "Exists", **toleration}
 
 
-def _check_effect(reader: Reader, effect: str, path: FieldPath, hint: str) -> None:
+def _check_effect(problems: Problems, effect: str, path: FieldPath, hint: str) -> None:
     if effect not in EFFECTS:
-        wanted = _either(EFFECTS)
-        reader.problem(path, WRONG_VALUE, f'effect "{effect}" must be {wanted}', hint=hint)
+        wanted = f"{', '.join(EFFECTS[:-1])} or {EFFECTS[-1]}"
+        problems.add(path, WRONG_VALUE, f'effect "{effect}" must be {wanted}', hint=hint)
 
 
-def _either(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+def _texts_of(amounts: Mapping[str, object]) -> dict[str, str]:
+    """Return values as their texts, as in ``{cpu: 2}``."""
+    return {name: str(value) for name, value in amounts.items()}
 
 
-def _texts_of(reader: Reader, short: Plain, key: str, path: FieldPath) -> dict[str, str]:
-    """Return a mapping of texts; numbers are taken as their text, as in ``{cpu: 2}``."""
-    return reader.by_name(short, key, path, lambda value, _: str(value)) or {}
-
-
-def _only(short: Plain, *keys: str) -> Plain:
-    return {key: short[key] for key in keys if key in short}
+def _given(entry: Document, *names: str) -> Plain:
+    """Return what is stated of some fields, by the keys of a manifest."""
+    return entry.model_dump(include=entry.model_fields_set & {*names}, by_alias=True)
 
 
 class References:

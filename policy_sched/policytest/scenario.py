@@ -36,16 +36,21 @@ from policy_sched.policytest.reader import (
     WRONG_VALUE,
     FieldPath,
     Plain,
-    Reader,
+    Problems,
     References,
-    full_name,
 )
 from policy_sched.profiles import models
-from policy_sched.profiles.load import LoadedPolicy, input_kinds, load_policies, problems_of_config
+from policy_sched.profiles.load import (
+    LoadedPolicy,
+    input_kinds,
+    load_policies,
+    policies_of_test,
+    problems_of_config,
+    read_test,
+)
 from policy_sched.scheduler.setup import EPOCH
 
 KIND: Final = "PolicyTest"
-KEYS: Final = ("$schema", *models.keys_of(models.PolicyTest))
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
 MAX_YAML: Final = source.MAX_POLICY_BYTES
 """Bytes of a YAML file of scenarios, which is read with all its places; `check` reads no more."""
@@ -179,15 +184,15 @@ Found = tuple[Scenario | None, Sequence[Diagnostic]]
 
 def _yaml_scenarios(references: References, text: str) -> Iterator[Found]:
     file = source.SourceFile(references.file, text)
-    documents, problems = source.parse_documents(file, None)
-    yield None, problems
+    documents, unreadable = source.parse_documents(file, None)
+    yield None, unreadable
     for document in documents:
         if document.value is None:
             continue
         places = _Places(file, document)
-        reader = Reader(places.blank)
-        scenario = _scenario(reader, references, document.value, complete=False)
-        yield scenario, [*reader.problems, *_errors(problems_of_config(document))]
+        problems = Problems(places.blank)
+        scenario = _scenario(problems, references, document.value, complete=False)
+        yield scenario, [*problems.noted, *_errors(problems_of_config(document))]
 
 
 def _errors(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -205,8 +210,8 @@ def _json_scenarios(references: References, text: str) -> Iterator[Found]:
             yield None, [Diagnostic(path, line_number, 1, WRONG_TYPE, f"not JSON: {error}")]
             continue
         places = _Places(source.SourceFile(path, line, line_number), None)
-        reader = Reader(places.blank)
-        yield _scenario(reader, references, value, complete=True), reader.problems
+        problems = Problems(places.blank)
+        yield _scenario(problems, references, value, complete=True), problems.noted
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -230,56 +235,68 @@ class _Places:
             if not documents:  # too long, or JSON that YAML cannot read: the line must do
                 return source.diagnostic(self._file, 0, "", "")
             self._document = documents[0]
-        span = self._document.key_span(path) if key else self._document.span(path)
+        there: FieldPath = ()
+        for step in path:  # a form that is short has less in between
+            deeper = (*there, step)
+            there = there if self._document.node(deeper) is None else deeper
+        span = self._document.key_span(there) if key else self._document.span(there)
         return source.diagnostic(self._file, span, "", "")
 
 
 def _scenario(
-    reader: Reader, references: References, value: object, *, complete: bool
+    problems: Problems, references: References, value: object, *, complete: bool
 ) -> Scenario | None:
-    if not _is_scenario(reader, value):
+    written = _written(problems, value)
+    if written is None:
         return None
-    fields = reader.mapping(value, (), KEYS)
-    policies = reader.texts(fields.get("policies"), ("policies",))
+    policies = policies_of_test(written)
     if len(policies) > MAX_POLICIES:
         text = f"policies: Too many: {len(policies)}: must have at most {MAX_POLICIES} items"
-        reader.problem(("policies",), TOO_LONG, text, key=True)
+        problems.add(("policies",), TOO_LONG, text, key=True)
         return None
     for i, policy in enumerate(policies):
-        single = isinstance(fields.get("policies"), str)
-        _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
+        _check_reference(problems, references, policy, ("policies", i))
     loaded, _ = load_policies([references.path(p) for p in policies if references.fault(p) is None])
     inputs = _inputs(loaded)
+    test, wrong = read_test(written, inputs)
+    for problem in wrong:
+        problems.add(
+            problem.path, problem.code, problem.message, hint=problem.hint, key=problem.on_key
+        )
+    if test is None:
+        return None
     structs = input_kinds(loaded)
-    stated = read_objects(reader, fields, admitted=complete, inputs=inputs, structs=structs)
-    ops = _operations(reader, fields, stated)
+    stated = read_objects(
+        problems, test, written, admitted=complete, inputs=inputs, structs=structs
+    )
+    ops = _operations(problems, test, stated)
     nodes = sum(isinstance(obj, Node) for obj in stated.objects)
     if nodes * len(ops) > MAX_WORK:
         text = f"{len(ops)} steps on {nodes} nodes; the limit is {MAX_WORK} of both multiplied"
-        reader.problem(("objects",), TOO_LONG, text, hint="divide the test", key=True)
+        problems.add(("objects",), TOO_LONG, text, hint="divide the test", key=True)
         return None
-    unknown, mentioned = ((), ()) if complete else _names(reader, fields, stated)
+    unknown, mentioned = ((), ()) if complete else _names(problems, written, stated)
     return Scenario(
-        name=_name(reader, fields),
+        name=_name(problems, test),
         file=references.file,
-        config=_config(reader, fields.get("config"), references),
-        policies=tuple(references.path(policy) for policy in policies),
+        config=_config(problems, test.config, references),
+        policies=tuple(map(references.path, test.policies)),
         objects=stated.objects,
         pending=stated.pending,
         ops=ops,
-        expect=_expectations(reader, fields, stated, ops),
+        expect=_expectations(problems, test, stated, ops),
         complete=complete,
-        now=_now(reader, fields, stated, complete=complete),
-        bind=fields.get("bind") is True,
-        gates=_gates(reader, fields),
-        whole=not complete or "gates" in fields or fields.get("bind") is True,
-        several="ops" in fields,
+        now=_now(test, stated, complete=complete),
+        bind=test.bind,
+        gates=_gates(problems, test),
+        whole=not complete or "gates" in test.model_fields_set or test.bind,
+        several="ops" in test.model_fields_set,
         unknown=unknown,
         mentions=mentioned,
-        untested=tuple(_untested(reader, fields, complete=complete)),
-        answers=dict(_answers(reader, references.file, fields)),
-        places=_places(reader, stated, inputs, complete=complete),
-        plugin=_plugin(reader, fields),
+        untested=tuple(_untested(problems, written, complete=complete)),
+        answers=dict(_answers(problems, references.file, test)),
+        places=_places(problems, stated, inputs, complete=complete),
+        plugin=_plugin(problems, test),
     )
 
 
@@ -294,178 +311,169 @@ def _inputs(policies: Iterable[LoadedPolicy]) -> dict[str, Kind]:
 
 
 def _answers(
-    reader: Reader, file: str, fields: Plain
+    problems: Problems, file: str, test: models.PolicyTest
 ) -> Iterator[tuple[str, tuple[Diagnostic, Any]]]:
     """Yield what inputs with a url are answered; in records the load watcher answers all."""
-    if fields.get("metrics"):
-        yield "", (Diagnostic(file, 1, 1, "", ""), fields["metrics"])
-    if "inputs" in fields:
-        for name, answer in reader.mapping(fields["inputs"], ("inputs",)).items():
-            yield name, (reader.blank(("inputs", name), False), answer)
+    if test.metrics:
+        yield "", (Diagnostic(file, 1, 1, "", ""), test.metrics)
+    for name, answer in test.inputs.items():
+        yield name, (problems.blank(("inputs", name), False), answer)
 
 
 def _places(
-    reader: Reader, stated: TestObjects, inputs: Mapping[str, Kind], *, complete: bool
+    problems: Problems, stated: TestObjects, inputs: Mapping[str, Kind], *, complete: bool
 ) -> dict[ObjectPlace, Diagnostic]:
     """Return where the objects stand that inputs read; none of a record's."""
     kinds = {kind for _, kind in inputs.values()}
     return {
-        place: reader.blank(at, False)
+        place: problems.blank(at, False)
         for place, at in stated.places.items()
         if not complete and place[0] in kinds
     }
 
 
-def _plugin(reader: Reader, fields: Plain) -> str:
+def _plugin(problems: Problems, test: models.PolicyTest) -> str:
     """Return the plugin that a document names; scores before normalisation need one."""
-    if "plugin" in fields:
-        return reader.text(fields["plugin"], ("plugin",))
-    for i, entry in enumerate(_entries(fields)):
-        if isinstance(entry, dict) and "raw" in entry:
+    for i, entry in enumerate(test.expect):
+        if test.plugin is None and entry.raw is not None:
             hint = "plugin: NAME, beside expect, says whose scores these are"
-            reader.problem(("expect", i, "raw"), MISSING_KEY, '"plugin" is missing', hint=hint)
-    return ""
+            text = '"plugin" is missing'
+            problems.add(("expect", i, "raw"), MISSING_KEY, text, hint=hint)
+    return test.plugin or ""
 
 
-def _entries(fields: Plain) -> Sequence[object]:
+def _entries(written: Plain) -> Sequence[object]:
     """Return the entries of ``expect``, whatever they are."""
-    entries = fields.get("expect")
+    entries = written.get("expect")
     return entries if isinstance(entries, list) else ()
 
 
-def _gates(reader: Reader, fields: Plain) -> Mapping[str, bool]:
+def _gates(problems: Problems, test: models.PolicyTest) -> Mapping[str, bool]:
     """Return the feature gates of a document; a recorded family may have them without naming."""
-    if "gates" in fields:
+    if "gates" in test.model_fields_set:
         try:
-            return models.gates_of(reader.text(fields["gates"], ("gates",)))
+            return models.gates_of(test.gates)
         except ValueError as error:
-            reader.problem(("gates",), WRONG_VALUE, str(error))
+            problems.add(("gates",), WRONG_VALUE, str(error))
             return {}
-    if not fields.get("gang"):
+    if not test.gang:
         return {}
-    name = fields.get("name")
-    family = name.rpartition("-")[0] if isinstance(name, str) else ""
+    family = (test.name or "").rpartition("-")[0]
     return RECORDED_GATES.get(family, RECORDED_GATES["gang"])
 
 
-def _now(reader: Reader, fields: Plain, stated: TestObjects, *, complete: bool) -> int:
+def _now(test: models.PolicyTest, stated: TestObjects, *, complete: bool) -> int:
     """Return the time that a document states, or the usual one.
 
     A plugin's record without one was made after all of its objects.
     """
-    value = fields.get("now")
-    if value is None:
-        if not complete or "plugin" not in fields:
-            return EPOCH
-        created = [
-            nanoseconds(one.metadata.creation_timestamp)
-            for one in (*stated.objects, *stated.pending)
-        ]
-        return max([EPOCH, *(time + SECOND for time in created)])
-    try:
-        return models.moment_of(reader.text(value, ("now",)))
-    except ValueError as error:
-        reader.problem(("now",), WRONG_VALUE, str(error))
+    if test.now is not None:
+        return models.moment_of(test.now)
+    if not complete or test.plugin is None:
         return EPOCH
+    created = [
+        nanoseconds(one.metadata.creation_timestamp) for one in (*stated.objects, *stated.pending)
+    ]
+    return max([EPOCH, *(time + SECOND for time in created)])
 
 
-def _is_scenario(reader: Reader, value: object) -> bool:
-    """Return whether a document is of our kind, or of none; report another kind."""
-    fields = reader.mapping(value, ())
-    version, kind = fields.get("apiVersion", models.POLICY_API_VERSION), fields.get("kind", KIND)
-    if kind != KIND:
-        message = f'a scenario has kind {KIND}, not "{kind}"'
-        reader.problem(("kind",), WRONG_VALUE, message)
-        return False
+def _written(problems: Problems, value: object) -> Plain | None:
+    """Return a document of our kind, or of none; report another kind."""
+    if not isinstance(value, dict):
+        problems.add((), WRONG_TYPE, "a test must be a mapping")
+        return None
+    version = value.get("apiVersion", models.POLICY_API_VERSION)
+    if value.get("kind", KIND) != KIND:
+        message = f'a scenario has kind {KIND}, not "{value["kind"]}"'
+        problems.add(("kind",), WRONG_VALUE, message)
+        return None
     if version != models.POLICY_API_VERSION:
+        hint = f"this version reads {models.POLICY_API_VERSION}"
         message = f'unknown apiVersion "{version}"'
-        reader.problem(
-            ("apiVersion",),
-            BAD_API_VERSION,
-            message,
-            hint=f"this version reads {models.POLICY_API_VERSION}",
-        )
-    return isinstance(value, dict)
+        problems.add(("apiVersion",), BAD_API_VERSION, message, hint=hint)
+    return value
 
 
-def _name(reader: Reader, fields: Plain) -> str:
-    if "name" in fields:
-        return reader.text(fields["name"], ("name",))
-    metadata = reader.mapping(fields.get("metadata", {}), ("metadata",))
-    if "name" in metadata:
-        return reader.text(metadata["name"], ("metadata", "name"))
-    reader.require(fields, "name", ())
-    return ""
+def _name(problems: Problems, test: models.PolicyTest) -> str:
+    if test.name is not None:
+        return test.name
+    if test.metadata is None:
+        problems.add((), MISSING_KEY, '"name" is missing')
+        return ""
+    return test.metadata.name
 
 
-def _check_reference(reader: Reader, references: References, name: str, at: FieldPath) -> None:
+def _check_reference(problems: Problems, references: References, name: str, at: FieldPath) -> None:
     fault = references.fault(name)
     if fault is not None:
-        reader.problem(at, WRONG_VALUE, fault[0], hint=fault[1])
+        problems.add(at, WRONG_VALUE, fault[0], hint=fault[1])
 
 
 def _config(
-    reader: Reader, value: object, references: References
-) -> Mapping[str, object] | str | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        _check_reference(reader, references, value, ("config",))
-        return references.path(value)
-    return reader.mapping(value, ("config",))
+    problems: Problems, value: Plain | str | None, references: References
+) -> Plain | str | None:
+    if not isinstance(value, str):
+        return value
+    _check_reference(problems, references, value, ("config",))
+    return references.path(value)
 
 
-def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[ScenarioEvent, ...]:
+_LOOKS: Final = {
+    "order": ("", "order: true looks at the queue"),
+    "evict": (EVICTION, "evict: true looks at the running pods"),
+}
+
+
+def _operations(
+    problems: Problems, test: models.PolicyTest, stated: TestObjects
+) -> tuple[ScenarioEvent, ...]:
     """Return what happens; without ``ops`` each pending pod is decided once."""
     waiting = [pod_name(pod) for pod in stated.pending]
-    if "ops" not in fields:
-        queue = any(isinstance(entry, dict) and "pod" not in entry for entry in _entries(fields))
+    if "ops" not in test.model_fields_set:
+        queue = any(not entry.pod for entry in test.expect)
         return tuple(map(ScenarioEvent, ["", *waiting] if queue else waiting))
     there = {*waiting, *(pod_name(obj) for obj in stated.objects if isinstance(obj, Pod))}
     operations = []
-    for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
+    for i, operation in enumerate(test.ops):
         at = ("ops", i)
-        operation = reader.mapping(value, at, models.keys_of(models.Operation))
-        if isinstance(value, dict) and len(value) != 1:
-            text = "an operation has one key: decide, delete, order or evict"
-            reader.problem(at, WRONG_VALUE, text)
-        if len(operation) != 1:
+        if len(operation.model_fields_set) != 1:
+            if not problems.of_object(at):
+                text = "an operation has one key: decide, delete, order or evict"
+                problems.add(at, WRONG_VALUE, text)
             continue
-        ((key, pod),) = operation.items()
-        if key == "order":
-            if pod is not True:
-                reader.problem((*at, key), WRONG_VALUE, "order: true looks at the queue")
-            operations.append(ScenarioEvent(""))
+        (key,) = operation.model_fields_set
+        if key in _LOOKS:
+            what, text = _LOOKS[key]
+            if not getattr(operation, key) and not problems.of_object(at):
+                problems.add((*at, key), WRONG_VALUE, text)
+            operations.append(ScenarioEvent(what))
             continue
-        if key == "evict":
-            if pod is not True:
-                text = "evict: true looks at the running pods"
-                reader.problem((*at, key), WRONG_VALUE, text)
-            operations.append(ScenarioEvent(EVICTION))
+        pod = operation.decide or operation.delete or ""
+        if stated.hides(pod):
             continue
-        name = full_name(reader.text(pod, (*at, key)))
-        if stated.hides(name):
-            continue
-        if key == "decide" and name not in waiting:
-            hint = models.did_you_mean(name, waiting)
-            reader.problem((*at, key), WRONG_VALUE, f"{name} is not pending", hint=hint)
-        elif name not in there:
-            hint = models.did_you_mean(name, there)
-            reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}", hint=hint)
-        operations.append(ScenarioEvent(name, key == "delete"))
+        if key == "decide" and pod not in waiting:
+            hint = models.did_you_mean(pod, waiting)
+            problems.add((*at, key), WRONG_VALUE, f"{pod} is not pending", hint=hint)
+        elif pod not in there:
+            hint = models.did_you_mean(pod, there)
+            problems.add((*at, key), WRONG_VALUE, f"there is no pod {pod}", hint=hint)
+        operations.append(ScenarioEvent(pod, key == "delete"))
     return tuple(operations)
 
 
 def _expectations(
-    reader: Reader, fields: Plain, stated: TestObjects, ops: Sequence[ScenarioEvent]
+    problems: Problems,
+    test: models.PolicyTest,
+    stated: TestObjects,
+    ops: Sequence[ScenarioEvent],
 ) -> dict[str, ExpectedOutcome]:
     expect: dict[str, ExpectedOutcome] = {}
     pending = {pod_name(pod) for pod in stated.pending}
     decided = Counter(op.pod for op in ops if not op.delete)
     expected: Counter[str] = Counter()
-    for i, value in enumerate(reader.items(fields.get("expect"), ("expect",))):
+    for i, entry in enumerate(test.expect):
         at = ("expect", i)
-        outcome = read_outcome(reader, value, at)
+        outcome = read_outcome(problems, entry, at)
         expected[outcome.pod] += 1
         times_expected, most = expected[outcome.pod], decided[outcome.pod]
         problem, hint = "", ""
@@ -473,15 +481,15 @@ def _expectations(
             if outcome.queue is not None:
                 text = "the order of the queue is stated more often than it is looked at"
                 hint = "an operation {order: true} looks at it"
-                reader.problem((*at, "queue"), WRONG_VALUE, text, hint=hint, key=True)
+                problems.add((*at, "queue"), WRONG_VALUE, text, hint=hint, key=True)
         elif outcome.pod == EVICTION:
             if times_expected > most:
                 text = "evictions are stated more often than the running pods are looked at"
                 hint = "an operation {evict: true} looks at them"
-                reader.problem((*at, "evicted"), WRONG_VALUE, text, hint=hint, key=True)
+                problems.add((*at, "evicted"), WRONG_VALUE, text, hint=hint, key=True)
         elif outcome.pod and times_expected > max(most, 1):
             problem = f"expected {'twice' if times_expected == 2 else f'{times_expected} times'}"
-            hint = f"decisions in ops: {most}" if "ops" in fields else ""
+            hint = f"decisions in ops: {most}" if "ops" in test.model_fields_set else ""
         elif outcome.pod and stated.hides(outcome.pod):
             pass  # what is wrong with the pod is said where it stands
         elif outcome.pod and outcome.pod not in pending:
@@ -490,7 +498,7 @@ def _expectations(
         elif outcome.pod and not most:
             problem = "expected and never decided"
         if problem:
-            reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is {problem}", hint=hint)
+            problems.add((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is {problem}", hint=hint)
         expect[decision_name(outcome.pod, times_expected)] = outcome
     return expect
 
@@ -498,7 +506,7 @@ def _expectations(
 _Names = tuple[tuple[Diagnostic, ...], tuple[PlanMention, ...]]
 
 
-def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
+def _names(problems: Problems, written: Plain, stated: TestObjects) -> _Names:
     """Return what expectations name: nodes and pods that are not there, plugins and rules."""
     names_there = {
         "node": {obj.metadata.name for obj in stated.objects if isinstance(obj, Node)},
@@ -506,15 +514,17 @@ def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     }
     unknown: list[Diagnostic] = []
     later: list[PlanMention] = []
-    for i, entry in enumerate(_entries(fields)):
+    for i, entry in enumerate(_entries(written)):
         for mention in mentions(entry, ("expect", i)) if isinstance(entry, dict) else ():
             if mention.kind not in names_there:
                 later.append(
-                    PlanMention(mention.kind, mention.name, reader.blank(mention.path, mention.key))
+                    PlanMention(
+                        mention.kind, mention.name, problems.blank(mention.path, mention.key)
+                    )
                 )
             elif mention.name not in names_there[mention.kind] and not stated.hides(mention.name):
                 blank, suggest = (
-                    reader.blank(mention.path, mention.key),
+                    problems.blank(mention.path, mention.key),
                     len(unknown) < MAX_SUGGESTIONS,
                 )
                 unknown.append(no_such(mention, names_there[mention.kind], blank, suggest=suggest))
@@ -537,19 +547,19 @@ def _states(entry: Plain) -> bool:
     )
 
 
-def _untested(reader: Reader, fields: Plain, *, complete: bool) -> Iterator[Diagnostic]:
+def _untested(problems: Problems, written: Plain, *, complete: bool) -> Iterator[Diagnostic]:
     """Yield a problem for expectations that state nothing, and for a test without any.
 
     In a record, what is left out did not happen, so that a pod alone states something.
     """
     hint = "for example expect: [{pod: a, chosen: n1}]; --update writes what happens"
-    entries = _entries(fields)
+    entries = _entries(written)
     if not entries:
-        blank = reader.blank(("expect",) if "expect" in fields else (), True)
+        blank = problems.blank(("expect",) if "expect" in written else (), True)
         yield replace(blank, code=MISSING_KEY, message="the test expects nothing", hint=hint)
     for i, entry in enumerate(entries):
         if not complete and isinstance(entry, dict) and "pod" in entry and not _states(entry):
             text = f"nothing is expected of {entry['pod']}"
             yield replace(
-                reader.blank(("expect", i), False), code=MISSING_KEY, message=text, hint=hint
+                problems.blank(("expect", i), False), code=MISSING_KEY, message=text, hint=hint
             )

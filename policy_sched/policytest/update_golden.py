@@ -30,10 +30,11 @@ from policy_sched.policytest.expectations import (
     PluginOutcome,
     QuotaNumber,
 )
-from policy_sched.policytest.reader import FieldPath, Plain, full_name
+from policy_sched.policytest.reader import FieldPath, Plain
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.runner import ScenarioRun, observe_scenario
 from policy_sched.policytest.scenario import MAX_YAML, decision_name, load_scenarios
+from policy_sched.profiles.models import full_name
 
 ROUNDS: Final = 20
 """Far more than a file's longest chain of steps that change each other."""

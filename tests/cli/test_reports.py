@@ -270,7 +270,7 @@ def test_tests_without_coverage_and_with_broken_files(
     assert run(["test", str(broken), "--report", str(file)]) == 1
     page = Page(file.read_text(encoding="utf-8"))
     assert page.headings == [(1, "0 of 0 steps as expected"), (2, "Problems"), (2, ORIGIN)]
-    assert 'error PS702 unknown key "pendign"' in page.text
+    assert 'error PS702 unknown field "pendign"' in page.text
     assert "^~~~~~~" in page.text
     assert "Rule coverage" not in page.text
     capsys.readouterr()

@@ -51,7 +51,7 @@ def test_a_broken_scenario_is_exit_code_1(
     assert run(["test", broken]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert f'{broken}:1:11: error PS702: unknown key "pendign"' in captured.err
+    assert f'{broken}:1:11: error PS702: unknown field "pendign"' in captured.err
 
 
 def test_standard_output_of_test_is_the_document_alone(
@@ -108,7 +108,7 @@ def test_all_files_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["test", broken, second, good]) == 1
     captured = capsys.readouterr()
     assert "1 of 1 steps as expected" in captured.out
-    assert "unknown key" in captured.err
+    assert "unknown field" in captured.err
     assert "none.yaml" in captured.err
 
 

@@ -90,11 +90,14 @@ def test_expected_devices_are_compared_and_updated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("objects:\n- {node: n, devices: [{driver: d}]}\n", '5: "device" is missing'),
+        (
+            "objects:\n- {node: n, devices: [{driver: d}]}\n",
+            "5: objects[0].devices[0].device: Required value",
+        ),
         ("objects:\n- {node: n, devices: [a, a]}\n", "5: device a is there twice"),
         (
             "objects:\n- {node: n, devices: [{device: a, atributes: {}}]}\n",
-            '5: unknown key "atributes"',
+            '5: unknown field "objects[0].devices[0].atributes"',
         ),
         (
             "objects:\n- {node: n, devices: [a]}\n- {pod: p, node: n, claims: [{devices: [b]}]}\n",
@@ -110,7 +113,7 @@ def test_expected_devices_are_compared_and_updated(tmp_path: Path) -> None:
         ),
         (
             "objects: []\npending:\n- {pod: p, claims: [{count: many}]}\n",
-            '6: "count" must be a whole number, not text',
+            '6: pending[0].claims[0].count: Unsupported value: "many"',
         ),
         (
             "objects: []\npending:\n- {pod: p, claims: [{count: -1}]}\n",

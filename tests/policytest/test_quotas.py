@@ -111,7 +111,7 @@ def test_mistakes_are_told_with_their_place(
     """All at once: an unknown number, an amount that is none, and nothing at all."""
     code, said = told(tmp_path, capsys, "a: {usd: {cpu: 2}}\nb: {}\nc: {used: {cpu: lots}}\n")
     assert code == 1
-    assert 'test.yaml:15:9: error PS702: unknown key "usd"' in said, said
+    assert 'test.yaml:15:9: error PS702: unknown field "expect[0].quotas.a.usd"' in said, said
     assert "nothing is stated of the quota" in said
     assert "test.yaml:17:21: error" in said, said
     assert "quantities must match the regular expression" in said

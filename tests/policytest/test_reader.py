@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.policytest.reader import FieldPath, Plain, Reader, expand, full_name
-from policy_sched.policytest.scenario import load_scenarios
+from policy_sched.policytest.reader import FieldPath, Plain, Problems, expand
+from policy_sched.policytest.scenario import load_scenarios, scenarios_of
+from policy_sched.profiles.load import read_test
+from policy_sched.profiles.models import full_name
 from policy_sched.source.reading import is_file_of_ours, root_of
 
 
@@ -21,17 +24,21 @@ def nowhere(path: FieldPath, key: bool) -> Diagnostic:
 
 def expanded(value: object) -> Plain:
     """Return the manifest of a form that has no mistakes."""
-    reader = Reader(nowhere)
-    manifest = expand(reader, value, ())
-    assert reader.problems == []
+    key = "pending" if isinstance(value, str) else "objects"
+    test, wrong = read_test({key: [value]}, {})
+    assert test is not None
+    assert wrong == []
+    problems = Problems(nowhere)
+    manifest = expand(problems, getattr(test, key)[0], value, ())
+    assert problems.noted == []
     return manifest
 
 
 def messages(value: object) -> list[str]:
     """Return the problems of a form that has mistakes."""
-    reader = Reader(nowhere)
-    expand(reader, value, ())
-    return [problem.message for problem in reader.problems]
+    with pytest.raises(PolicyError) as raised:
+        scenarios_of("tests.json", json.dumps({"name": "x", "objects": [value]}))
+    return [problem.message for problem in raised.value.diagnostics]
 
 
 def test_a_node_has_defaults_and_the_labels_of_a_node() -> None:
@@ -121,12 +128,13 @@ def test_a_manifest_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"node": "n", "memroy": "1Gi"}, 'unknown key "memroy"'),
+        ({"node": "n", "memroy": "1Gi"}, 'unknown field "objects[0].memroy"'),
+        ({"namespace": "n", "labls": {}}, 'unknown field "objects[0].labls"'),
         ({"pod": "p", "tolerations": ["a=b:Noschedule"]}, 'effect "Noschedule" must be'),
         ({"node": "n", "taints": ["a"]}, 'effect "a" must be NoSchedule, PreferNoSchedule or'),
-        ({"cpu": 1}, "this is no object"),
-        ({"pod": "p", "hostPorts": ["http"]}, "this must be a whole number, not text"),
-        (7, "this must be a mapping, not a number"),
+        ({"cpu": 1}, "objects[0]: this is no object"),
+        ({"pod": "p", "hostPorts": ["http"]}, "objects[0].hostPorts[0]: expected an integer"),
+        (7, "objects[0]: expected a mapping, found an integer"),
     ],
 )
 def test_mistakes_are_named(value: object, message: str) -> None:

@@ -298,7 +298,7 @@ expect: [{pod: small}, {pod: small}, {pod: high}]
         (6, 16, "default/low is not pending"),
         (6, 31, "there is no pod default/nobody"),
         (6, 40, "an operation has one key: decide, delete, order or evict"),
-        (6, 87, 'unknown key "again"'),
+        (6, 87, 'unknown field "ops[4].again"'),
         (7, 30, "default/small is expected twice"),
         (7, 44, "default/high is expected and never decided"),
     ]
@@ -538,7 +538,7 @@ def test_evictions_that_cannot_be_stated(tmp_path: Path) -> None:
         run(tmp_path, EVICTING + text)
     said = [d.message for d in raised.value.diagnostics]
     assert said == [
-        "evict: true looks at the running pods",
+        "ops[0].evict: expected true or false, found an integer",
         '"chosen" is stated of no pod',
         "evictions are stated more often than the running pods are looked at",
     ]

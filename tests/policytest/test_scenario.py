@@ -28,6 +28,10 @@ STEP = {
     "best": ["n1"],
     "chosen": "n1",
 }
+CODES = (
+    'Unsupported value: "Nope": supported values: "Success", "Error", "Unschedulable", '
+    '"UnschedulableAndUnresolvable", "Wait", "Skip", "Pending"'
+)
 RECORD = {"name": "one", "objects": [NODE], "pending": [POD], "expect": [STEP]}
 
 
@@ -87,7 +91,7 @@ class TestRecords:
         text = "\n".join([json.dumps(RECORD), json.dumps(wrong), "{", json.dumps(RECORD)])
         found = problems(written(tmp_path, "a.jsonl", text))
         column = json.dumps(wrong).index('"expekt"') + 1
-        assert found[0] == f'2:{column} PS702 unknown key "expekt"'
+        assert found[0] == f'2:{column} PS702 unknown field "expekt"'
         assert found[1].startswith("3:1 PS703 not JSON: ")
         assert len(found) == 2
 
@@ -195,7 +199,7 @@ objects:
 - {node: n1, cpu: abc}
 - {apiVersion: v1, kind: Nod, metadata: {name: x}}
 pending:
-- {node: n2}
+- {apiVersion: v1, kind: Node, metadata: {name: n2}}
 expect:
 - {pod: c, best: 5}
 - {chosen: x}
@@ -208,10 +212,10 @@ expect:
             "5:26 PS706 unknown kind 'Nod' of 'v1'",
             "7:3 PS705 only pods can be pending",
             "9:9 PS705 default/c is not pending",
-            '9:18 PS703 "best" must be a list, not a number',
-            '10:3 PS704 "pod" is missing',
+            "9:18 PS703 expect[0].best: expected a list, found an integer",
+            "10:3 PS704 expect[1].pod: Required value",
             "11:9 PS705 default/c is expected twice",
-            '11:30 PS705 there is no code "Nope"',
+            f"11:30 PS707 expect[2].preFilter.code: {CODES}",
         ]
 
     def test_a_document_of_another_kind_is_reported(self, tmp_path: Path) -> None:
@@ -219,7 +223,7 @@ expect:
         text = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nspec: {}\n---\n- 1\n"
         assert problems(written(tmp_path, "tests.yaml", text)) == [
             '2:7 PS705 a scenario has kind PolicyTest, not "Policy"',
-            "5:1 PS703 this must be a mapping, not a list",
+            "5:1 PS703 a test must be a mapping",
         ]
 
     def test_other_files_are_not_scenarios(self, tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.policytest.expectations import KEYS, STATUSES
+from policy_sched.policytest.expectations import STATUSES
 from policy_sched.policytest.runner import ScenarioRun, run_file
 from policy_sched.policytest.update_golden import OF_NAMES, PLAIN, update_file
+from policy_sched.profiles.models import Expectation, keys_of
 
 HEAD = """\
 # what is promised
@@ -99,7 +100,7 @@ expect:
 def test_every_key_can_be_updated() -> None:
     """All others are of records, or are no result."""
     restated = {*STATUSES, *OF_NAMES, *PLAIN, "rejected", "group"}
-    assert set(KEYS) - restated == {"pod", "errors", "op", "pods", "less", "errorAt"}
+    assert {*keys_of(Expectation)} - restated == {"pod", "errors", "op", "pods", "less", "errorAt"}
 
 
 def test_later_steps_follow_earlier_ones(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from policy_sched.profiles.load.policies import (
     LoadedPolicy,
     duplicate_names,
     load_policy_document,
+    policies_of_test,
     read_proof,
     read_rollout,
     test_problems,
@@ -184,11 +185,8 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
 
 def _inputs_of_test(marked: Marked) -> frozenset[str]:
     """Return the names of the inputs of the policies that a test names."""
-    value = marked.value
-    named = value.get("policies", ()) if isinstance(value, Mapping) else ()
-    names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     folder = FilePath(marked.file.path).parent
-    paths = [str(folder / name) for name in names if isinstance(name, str) and "\0" not in name]
+    paths = [str(folder / name) for name in policies_of_test(marked.value) if "\0" not in name]
     roots = (root_of(marked.file.path), folder)
     policies, _ = load_policies([path for path in paths if not leads_out(path, roots)])
     return frozenset(given.name for policy in policies for given in policy.model.spec.inputs)

@@ -33,11 +33,11 @@ from policy_sched.language.values import types
 from policy_sched.profiles import models
 from policy_sched.profiles.load import document
 from policy_sched.profiles.load.configuration import load_config_document
-from policy_sched.profiles.validate import check_rollout_steps
+from policy_sched.profiles.validate import check_rollout_steps, unknown_keys
 from policy_sched.source import Marked
 
 if TYPE_CHECKING:
-    from policy_sched.profiles.models import Experiment, PolicyProof, Rollout
+    from policy_sched.profiles.models import Experiment, PolicyProof, PolicyTest, Rollout
 
 HIDING_COMMENT: Final = "PS407"
 _RULE_KEYS: Final = frozenset(
@@ -474,20 +474,70 @@ def test_problems(marked: Marked, inputs: Collection[str]) -> list[Diagnostic]:
     """
     if document.kind_of(marked.value) != (models.POLICY_API_VERSION, "PolicyTest"):
         return []
-    from policy_sched.profiles.models import PolicyTest  # noqa: PLC0415  few commands read tests
-
-    value = marked.value
-    if inputs and isinstance(value.get("objects"), list):
-        value = {**value, "objects": [_of_input(item, inputs) for item in value["objects"]]}
-    _, problems, _ = document.read_model(value, PolicyTest, models.TEST_FILE)
+    problems = read_test(marked.value, inputs)[1]
     shape = document.DocumentPosition(marked.file.path, marked).diagnostics(problems)
     return [*shape, *problems_of_config(marked)]
 
 
-def _of_input(value: Any, inputs: Collection[str]) -> Any:
-    """Return the short form of an input's object as a manifest, of which any shape will do."""
-    word = next(iter(value), None) if isinstance(value, dict) else None
-    return {"kind": word} if word in inputs else value
+def policies_of_test(value: Mapping[str, Any]) -> list[str]:
+    """Return the files that a PolicyTest names as policies, whatever else it holds."""
+    named = value.get("policies")
+    names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    return [name for name in names if isinstance(name, str)]
+
+
+def read_test(
+    value: Mapping[str, Any], inputs: Collection[str]
+) -> tuple[PolicyTest | None, list[models.ModelProblem]]:
+    """Read a document as a PolicyTest, and return every problem of its shape.
+
+    It need not say what it is. With problems it is mended; None if it cannot be.
+    """
+    from policy_sched.profiles.models import PolicyTest  # noqa: PLC0415  few commands read tests
+
+    value = {**value, "apiVersion": models.POLICY_API_VERSION, "kind": "PolicyTest"}
+    wrong: list[models.ModelProblem] = []
+    if isinstance(value.get("objects"), list):
+        items = enumerate(value["objects"])
+        value["objects"] = [_object(item, ("objects", i), inputs, wrong) for i, item in items]
+    test, problems, _ = document.read_model(value, PolicyTest, models.TEST_FILE)
+    problems += wrong
+    if test is None:
+        return None, problems
+    shape = tuple(problems)
+    for i, entry in enumerate(test.expect):
+        path: models.Path = ("expect", i, "pod")
+        names_none = entry.model_fields_set.isdisjoint(("pod", "queue", "op", "evicted"))
+        if names_none and not document.covered(path, shape):
+            problems.append(models.required(path))
+    try:
+        models.moment_of(models.DEFAULT_NOW if test.now is None else test.now)
+    except ValueError as error:
+        problems.append(models.problem_at(("now",), str(error)))
+        test = test.model_copy(update={"now": None})
+    return test, problems
+
+
+def _object(
+    item: Any, path: models.Path, inputs: Collection[str], problems: list[models.ModelProblem]
+) -> Any:
+    """Return an object of a test with the keys that it may have.
+
+    That of an input, in short, is a manifest: any shape will do.
+    """
+    if not isinstance(item, dict):
+        return item
+    if next(iter(item), None) in inputs:
+        return {"kind": ""}
+    if item.keys().isdisjoint(("kind", "pod", "node", "namespace")):
+        hint = "a manifest has apiVersion and kind; a short form begins with node, pod or namespace"
+        problems.append(models.problem_at(path, "this is no object", hint=hint))
+        return {"kind": ""}
+    if item.keys().isdisjoint(("kind", "pod", "node")):
+        keys = models.keys_of(models.NamespaceEntry)
+        problems += unknown_keys(path, item, keys, models.did_you_mean)
+        return {key: item[key] for key in keys if key in item}
+    return item
 
 
 #: Claims of one document.

@@ -144,6 +144,7 @@ if TYPE_CHECKING:
         ProofClaim as ProofClaim,
     )
     from policy_sched.profiles.models.policy_test import (
+        Amount as Amount,
         ClaimEntry as ClaimEntry,
         ConditionEntry as ConditionEntry,
         DeviceEntry as DeviceEntry,
@@ -161,6 +162,7 @@ if TYPE_CHECKING:
         ScoreEntry as ScoreEntry,
         StatusCode as StatusCode,
         StatusEntry as StatusEntry,
+        full_name as full_name,
         keys_of as keys_of,
     )
     from policy_sched.profiles.models.rollout import (
@@ -197,6 +199,7 @@ _LATER: Final = {
     ],
     "policy_test": [
         "ClaimEntry",
+        "Amount",
         "ConditionEntry",
         "DeviceEntry",
         "EvictionEntry",
@@ -213,6 +216,7 @@ _LATER: Final = {
         "ScoreEntry",
         "StatusCode",
         "StatusEntry",
+        "full_name",
         "keys_of",
     ],
     "rollout": [
@@ -232,5 +236,6 @@ _LATER: Final = {
 def __getattr__(name: str) -> object:
     for module, names in _LATER.items():
         if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
+            value: object = getattr(import_module(f"{__name__}.{module}"), name)
+            return globals().setdefault(name, value)  # it is not asked for again
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,30 +1,55 @@
-"""PolicyTest as pydantic models: the keys that tests of policies know, and their JSON Schema.
+"""PolicyTest as pydantic models, and so its JSON Schema; `policytest` says what they mean.
 
-The tests themselves are read by `policytest`, which takes the keys from here.
+Where absent and empty differ, what is absent is None.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError, PydanticKnownError
+import re2
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from policy_sched.profiles.models.types import Document, Many, moment_of
+from policy_sched.profiles.models.types import Document, Many
 
-
-def _moment(text: str) -> str:
-    try:
-        moment_of(text)
-    except ValueError as error:
-        raise PydanticCustomError("moment", "{why}", {"why": str(error)}) from None
-    return text
+T = TypeVar("T")
 
 
+def full_name(name: str) -> str:
+    """Return ``namespace/name``; a bare name is in the namespace ``default``."""
+    return name if "/" in name else f"default/{name}"
+
+
+def _listed(value: object) -> object:
+    return () if value is None else value
+
+
+def _texts(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _reasons(value: object) -> object:
+    return (value,) if isinstance(value, str | dict) else value
+
+
+def _reply(value: object) -> object:
+    return {"reasons": value} if isinstance(value, str | list) else value
+
+
+Listed = Annotated[Many[T], BeforeValidator(_listed)]
+"""A list; a key without a value is an empty one."""
+FirstOf = Annotated[T, Field(union_mode="left_to_right")]
+"""The first form that fits."""
+Texts = Annotated[Many[str], BeforeValidator(_texts)]
+"""Texts; one is a list of one."""
+PodName = Annotated[str, AfterValidator(full_name)]
+"""A pod: name, or namespace/name."""
+PodNames = Annotated[Many[PodName], BeforeValidator(_texts)]
+OneOrMany = Annotated[Many[T], BeforeValidator(_texts, json_schema_input_type=str | Many[str])]
+"""A text, or a list of texts."""
 Named = dict[str, Any]
 """A mapping whose content Kubernetes defines."""
-Moment = Annotated[str, AfterValidator(_moment)]
-"""A time, as in Kubernetes objects: 2026-01-31T18:00:00Z."""
 Amount = str | int | float
 """A quantity: a number, or a text such as 500m or 8Gi."""
 StatusCode = Literal[
@@ -33,14 +58,37 @@ StatusCode = Literal[
 """kube-scheduler's words for the status code of a plugin."""
 
 
+class Stated(Document):
+    """Something that is expected, where what is left out is not compared: a mistake, if empty."""
+
+    _may_be_null: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_values(cls, value: object) -> object:
+        """Refuse keys without a value."""
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if item is None and key not in cls._may_be_null:
+                    raise PydanticCustomError("empty", "a key has no value")
+        return value
+
+
 class Pattern(Document):
     """A text that is expected by a regular expression."""
 
     matches: str
     """RE2 pattern that is found in the text."""
 
+    def fits(self, text: str) -> bool:
+        """Return whether the text has the pattern in it."""
+        return re2.search(self.matches, text) is not None
 
-class Limits(Document):
+    def __str__(self) -> str:
+        return f"matches {self.matches}"
+
+
+class Limits(Stated):
     """A number that is expected within limits, both included."""
 
     min: int | None = None
@@ -48,8 +96,23 @@ class Limits(Document):
     max: int | None = None
     """The most."""
 
+    def fits(self, number: int) -> bool:
+        """Return whether the number is within the limits."""
+        return (self.min is None or number >= self.min) and (self.max is None or number <= self.max)
 
-class StatusEntry(Document):
+    def __str__(self) -> str:
+        if self.min is None:
+            return f"at most {self.max}"
+        return f"at least {self.min}" if self.max is None else f"{self.min} to {self.max}"
+
+
+Reasons = Annotated[
+    Many[str | Pattern],
+    BeforeValidator(_reasons, json_schema_input_type=str | Pattern | Many[str | Pattern]),
+]
+
+
+class StatusEntry(Stated):
     """The status that is expected of a plugin; what is left out is not compared."""
 
     code: StatusCode | None = None
@@ -58,11 +121,11 @@ class StatusEntry(Document):
     """Name of the plugin, which a policy is too."""
     rule: str | None = None
     """The rule of the policy, such as filter[0]; of rejected nodes only."""
-    reasons: str | Pattern | Many[str | Pattern] | None = None
+    reasons: Reasons | None = None
     """The reasons in their order; one text is a list of one."""
 
 
-class QuotaEntry(Document):
+class QuotaEntry(Stated):
     """What is expected of a quota; what is left out is not compared.
 
     An amount is that of each resource that is stated; {}: there is none of any resource.
@@ -82,16 +145,19 @@ class QuotaEntry(Document):
     """The greatest of ``borrowed`` by what its parent could have, in thousandths."""
 
 
-Reply = str | Many[str | Pattern] | StatusEntry
+Reply = Annotated[
+    StatusEntry,
+    BeforeValidator(_reply, json_schema_input_type=str | Many[str | Pattern] | StatusEntry),
+]
 """A text or a list is short for the reasons alone."""
 
 
-class ScoreEntry(Document):
+class ScoreEntry(Stated):
     """The score of a node; what is left out is not compared."""
 
     total: int | Limits | None = None
     """The sum over all plugins."""
-    plugins: dict[str, int | Limits] = Field(default_factory=dict)
+    plugins: dict[str, int | Limits] | None = None
     """By plugin: its normalised score times its weight."""
     min: int | None = None
     """The least total."""
@@ -104,7 +170,7 @@ class EvictionEntry(Document):
 
     node: str
     """The node that the pod is nominated to."""
-    victims: Many[str] = ()
+    victims: PodNames = ()
     """The pods (namespace/name, or name) that leave it."""
 
 
@@ -119,50 +185,52 @@ class ConditionEntry(Document):
     """Why the group is not scheduled."""
 
 
-class GroupEntry(Document):
+class GroupEntry(Stated):
     """What became of a pod group that was decided together."""
 
-    name: str | None = None
+    name: PodName | None = None
     """The group: name, or namespace/name."""
-    order: Many[str] = ()
+    order: PodNames | None = None
     """Its pods, in the order in which they are decided."""
     code: str | None = None
     """Success, Unschedulable or Error."""
-    waiting_on_preemption: bool = False
+    waiting_on_preemption: bool | None = None
     """Whether it fits when victims are gone."""
-    victims: Many[str] = ()
+    victims: PodNames | None = None
     """The pods that are evicted for it or for one of its pods."""
     condition: ConditionEntry | None = None
     """Its condition PodGroupScheduled."""
 
 
-class Expectation(Document):
+class Expectation(Stated):
     """What is expected of one pending pod; what is left out is not compared."""
 
-    queue: Many[str | Many[str]] = ()
+    _may_be_null = frozenset({"chosen", "message", "nominated", "placement"})
+
+    queue: Many[OneOrMany[PodName]] | None = None
     """Pods that wait, in the order of the queue; those in a list of their own are equal. Beside
     ``pod`` before it is decided, else at the start, or at the next ``order`` of ``ops``."""
     op: Literal["order"] | None = None
     """In records: the step is the order of the queue, which is skipped where it is none."""
-    evicted: Many[str] = ()
+    evicted: PodNames | None = None
     """Without ``pod``: the running pods that policies evict at the next ``evict`` of ``ops``."""
-    pod: Annotated[str, Field(validate_default=True)] = ""
+    pod: PodName = ""
     """Name of the pod, or namespace/name; without it ``queue`` or ``evicted`` is stated."""
     chosen: str | None = None
     """The node that is among the best; null: the pod fits nowhere."""
-    not_on: Many[str] = ()
+    not_on: Texts | None = None
     """Nodes on which the pod is not placed."""
-    feasible: Many[str] = ()
+    feasible: Texts | None = None
     """All nodes on which the pod can run."""
-    best: Many[str] = ()
+    best: Texts | None = None
     """The nodes with the highest score."""
-    rejected: dict[str, Reply] = Field(default_factory=dict)
+    rejected: dict[str, Reply] | None = None
     """By node: why the pod cannot run there."""
-    scores: dict[str, int | ScoreEntry] = Field(default_factory=dict)
+    scores: dict[str, int | ScoreEntry] | None = None
     """By node: its score; a number is the total."""
-    raw: dict[str, int | float] = Field(default_factory=dict)
+    raw: dict[str, int | float] | None = None
     """By node: the score of the test's ``plugin`` before normalisation."""
-    order: Many[str | Many[str]] = ()
+    order: Many[OneOrMany[str]] | None = None
     """Nodes by their total score, the best first; those in a list of their own are equal. In a
     record with ``op``: pods, as ``queue``."""
     message: str | Pattern | None = None
@@ -173,9 +241,9 @@ class Expectation(Document):
     """Why the pod fits nowhere before nodes are looked at."""
     post_filter: Reply | None = None
     """The status of preemption."""
-    preemption: Many[EvictionEntry] = ()
+    preemption: Many[EvictionEntry] | None = None
     """The acceptable ways to make room; the one that is taken must be among them."""
-    victims: Many[str] = ()
+    victims: PodNames | None = None
     """The victims, on whichever node; [] for none."""
     reserve: Reply | None = None
     """The status of Reserve for the chosen node."""
@@ -185,45 +253,37 @@ class Expectation(Document):
     """The node that a pod that fits nowhere is nominated to from then on; "" if to none."""
     pre_bind: Reply | None = None
     """The status of PreBind where it refuses; the test has ``bind`` then."""
-    claims: dict[str, dict[str, object]] = Field(default_factory=dict)
+    claims: dict[str, dict[str, object]] | None = None
     """By name of a resource claim that is reserved for the pod then: ``allocation``,
     ``reservedFor``, ``finalizers``; with ``bind`` only."""
-    devices: Many[str] | dict[str, Many[str]] = ()
+    devices: Texts | dict[str, Texts] | None = None
     """The devices that the pod's claims get on the chosen node: of all, or by request."""
-    deallocated: Many[str] = ()
+    deallocated: Texts | None = None
     """Resource claims (namespace/name) whose devices were taken back for the pod."""
-    errors: Many[str] = ()
+    errors: Texts | None = None
     """Messages of which any is right, where several nodes fail in different ways."""
     placement: str | None = None
     """The domain that the pod's group goes to as a whole; null: to none of them."""
-    placements: dict[str, int | None] = Field(default_factory=dict)
+    placements: dict[str, int | None] | None = None
     """By domain: its score with the group in it; null: the group has no room there."""
     group: GroupEntry | None = None
     """What became of the pod's group; at the first pod in the order in which they are decided."""
-    allowed: Many[str] = ()
+    allowed: PodNames | None = None
     """Waiting pods that this decision lets through."""
-    rejected_waiting: Many[str] | dict[str, Reply] = ()
+    rejected_waiting: PodNames | dict[PodName, Reply] | None = None
     """Waiting pods that this decision sends back to the queue, or by pod: why."""
-    activates: Many[str] = ()
+    activates: PodNames | None = None
     """Pods of the group that are tried now, wherever they are in the queue."""
-    quotas: dict[str, QuotaEntry] = Field(default_factory=dict)
+    quotas: dict[str, QuotaEntry] | None = None
     """By key of a quota: its amounts after the step. A victim counts until it is deleted."""
-    used: dict[str, dict[str, int]] = Field(default_factory=dict)
+    used: dict[str, dict[str, int]] | None = None
     """In records: by namespace, what its quota counts after the step."""
     error_at: str | None = None
     """In records: where the plugin failed. The step is skipped, as nothing was decided."""
-    pods: Many[str] = ()
+    pods: Texts | None = None
     """In records with ``op``: all pods that wait."""
-    less: Many[str] = ()
+    less: Texts | None = None
     """In records with ``op``: a row for each pod, < where it comes before the other."""
-
-    @field_validator("pod")
-    @classmethod
-    def _named(cls, pod: str, info: ValidationInfo) -> str:
-        """Require a pod where nothing is said of the queue."""
-        if not (pod or info.data.get("queue") or info.data.get("op")):
-            raise PydanticKnownError("missing")
-        return pod
 
 
 class DeviceEntry(Document):
@@ -239,7 +299,7 @@ class DeviceEntry(Document):
     """Capacities: an amount, or as in a ResourceSlice."""
     shared: bool = False
     """Whether several claims may have shares of it."""
-    taints: Many[Named] = ()
+    taints: Listed[Named] = ()
     """Taints, as in a ResourceSlice."""
 
 
@@ -259,7 +319,7 @@ class ClaimEntry(Document):
     """A CEL expression that selects devices."""
     match_attribute: str | None = None
     """The attribute that its devices have in common."""
-    devices: Many[str] = ()
+    devices: Texts = ()
     """The devices that it has; of a pod that runs."""
 
 
@@ -280,13 +340,13 @@ class NodeEntry(Document):
     """Labels."""
     annotations: dict[str, str] = Field(default_factory=dict)
     """Annotations."""
-    taints: Many[str | Named] = ()
+    taints: Listed[str | Named] = ()
     """Taints, as kubectl writes them: key=value:Effect."""
     unschedulable: bool = False
     """Cordoned."""
     images: dict[str, Any] = Field(default_factory=dict)
     """Sizes of images in bytes, by name."""
-    devices: Many[str | DeviceEntry] = ()
+    devices: Listed[str | DeviceEntry] = ()
     """Devices that a ResourceSlice publishes for it; a name is a device without anything else."""
     spec: Named = Field(default_factory=dict)
     """Anything else of a Node's spec."""
@@ -313,17 +373,17 @@ class PodEntry(Document):
     """Labels that the node must have."""
     affinity: Named = Field(default_factory=dict)
     """Affinity, as in a Pod's spec."""
-    tolerations: Many[str | Named] = ()
+    tolerations: Listed[str | Named] = ()
     """Tolerations: key=value:Effect, any value without =value, any effect without :Effect."""
     priority: int | None = None
     """Priority."""
     image: str | None = None
     """The container's image."""
-    host_ports: Many[int | Named] = ()
+    host_ports: Listed[int | Named] = ()
     """TCP host ports, or ports as in a container."""
-    claims: Many[str | ClaimEntry] = ()
+    claims: Listed[str | ClaimEntry] = ()
     """Resource claims; a name is one for one device."""
-    gates: Many[str] = ()
+    gates: Texts = ()
     """Scheduling gates."""
     owner: str | None = None
     """Kind/name of the controller, or the name of a ReplicaSet."""
@@ -355,12 +415,12 @@ class Manifest(Document):
     """Kind of the object."""
 
 
-class Operation(Document):
+class Operation(Stated):
     """One event of a test, in the order of its list; it has one of the keys."""
 
-    decide: str | None = None
+    decide: PodName | None = None
     """The pending pod that is decided now, once more if it was decided before."""
-    delete: str | None = None
+    delete: PodName | None = None
     """The pod that is gone now, pending or running."""
     order: bool = False
     """The order of the queue is looked at now; an entry of ``expect`` without a pod states it."""
@@ -389,7 +449,7 @@ class PolicyTest(Document):
     """What the test shows, at more length; it is not compared."""
     metadata: TestMetadata | None = None
     """Another place for the name."""
-    policies: str | Many[str] = ()
+    policies: OneOrMany[str] = ()
     """Policy files that take part, relative to this file."""
     config: str | Named | None = None
     """A KubeSchedulerConfiguration, or the path of one; without it the default profile."""
@@ -400,11 +460,11 @@ class PolicyTest(Document):
     """In records: what the load watcher answered."""
     inputs: Named = Field(default_factory=dict)
     """What inputs with a url are answered, by the input's name: the whole answer."""
-    now: Moment | None = None
+    now: str | None = None
     """The time while all of it happens, in RFC 3339; 2026-01-01T00:00:00Z unless it is given."""
-    objects: Many[NodeEntry | PodEntry | NamespaceEntry | Manifest] = ()
+    objects: Listed[FirstOf[Manifest | NodeEntry | PodEntry | NamespaceEntry]] = ()
     """What is in the cluster: short forms, or whole manifests."""
-    pending: Annotated[Many[str | PodEntry | Manifest], Field(default=())]
+    pending: Listed[FirstOf[str | Manifest | PodEntry]] = ()
     """The pods to place, in this order; a name is a pod without requests."""
     bind: bool = False
     """What is reserved is written before the next pod: resource claims have their devices then."""
@@ -413,9 +473,9 @@ class PolicyTest(Document):
     together."""
     gates: str = ""
     """Feature gates, as --feature-gates takes them: GenericWorkload=true,GangScheduling=true."""
-    ops: Many[Operation] = ()
+    ops: Listed[Operation] = ()
     """What happens, in this order; without it each pending pod is decided once, in its order."""
-    expect: Many[Expectation] = ()
+    expect: Listed[Expectation] = ()
     """Expected decisions; the second entry of a pod is its second decision."""
 
 

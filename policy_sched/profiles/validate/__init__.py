@@ -14,6 +14,7 @@ from policy_sched.profiles.validate.configuration import (
 from policy_sched.profiles.validate.json_schema import (
     mended as mended,
     shape_problems as shape_problems,
+    unknown_keys as unknown_keys,
 )
 from policy_sched.profiles.validate.rollout import (
     STEPS as STEPS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,7 +101,8 @@ def _explain(
     fill = _placeholder(schema, root)
     match error.validator:
         case "additionalProperties":
-            yield from _unknown_keys(path, instance, schema, suggest)
+            keys = [key for key in schema.get("properties", {}) if key != "$schema"]
+            yield from unknown_keys(path, instance, keys, suggest)
         case "required":
             for key in schema["required"]:
                 if key not in instance:
@@ -146,18 +147,19 @@ def _with(problem: models.ModelProblem, placeholder: object, hint: str = "") -> 
     )
 
 
-def _unknown_keys(
-    path: models.Path, instance: Mapping[str, object], schema: Schema, suggest: _Suggestions
+def unknown_keys(
+    path: models.Path,
+    instance: Mapping[str, object],
+    keys: Sequence[str],
+    suggest: Callable[[str, Sequence[str]], str],
 ) -> Iterator[models.ModelProblem]:
-    """Yield one problem per key of ``instance`` that the schema does not name."""
-    known = [key for key in schema.get("properties", {}) if key != "$schema"]
+    """Yield one problem per key of ``instance`` that is none of ``keys``."""
     for key in instance:
-        if key in schema.get("properties", {}):
-            continue
-        at = (*path, key)
-        text = f'unknown field "{models.path_text(at)}"'
-        hint = suggest(str(key), known) or f"known fields: {', '.join(known)}"
-        yield models.ModelProblem(at, models.UNKNOWN_KEY, text, hint, on_key=True)
+        if key not in keys:
+            at = (*path, key)
+            text = f'unknown field "{models.path_text(at)}"'
+            hint = suggest(str(key), keys) or f"known fields: {', '.join(keys)}"
+            yield models.ModelProblem(at, models.UNKNOWN_KEY, text, hint, on_key=True)
 
 
 def _closest(error: ValidationError) -> list[ValidationError]:

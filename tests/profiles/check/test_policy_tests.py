@@ -24,6 +24,10 @@ HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
         ("expect: [{pod: a, scores: {n1: {min: a}}}]", "PS703", "expect[0].scores.n1.min"),
         ("expect: [{pod: a, chosen: [n1]}]", "PS703", "expected a string or nothing, found a list"),
         ("expect: [{chosen: n1}]", "PS704", "expect[0].pod: Required value"),
+        ("expect: [{pod: a, rejected: }]", "PS703", "expected a mapping, found nothing"),
+        ("objects: [{cpu: 1}]", "PS707", "objects[0]: this is no object"),
+        ("objects: [{namespace: a, labls: {}}]", "PS702", "did you mean 'labels'?"),
+        ("now: noon", "PS707", 'now: "noon" is not a time'),
     ],
 )
 def test_mistakes_are_found_where_they_stand(line: str, code: str, words: str) -> None:
@@ -31,6 +35,21 @@ def test_mistakes_are_found_where_they_stand(line: str, code: str, words: str) -
     found = check_open("t.yaml", HEAD + line + "\n")
     assert (found[0].line, found[0].code) == (4, code)
     assert words in f"{found[0].message} {found[0].hint}"
+
+
+@pytest.mark.parametrize("entry", ["evicted: []", "evicted: [a]", "queue: [a, [b, c]]"])
+def test_an_entry_without_a_pod(entry: str) -> None:
+    """`check` asked for a pod where only the running pods that go are expected."""
+    text = f"{HEAD}ops: [{{order: true}}, {{evict: true}}]\nexpect: [{{{entry}}}]\n"
+    assert check_open("t.yaml", text) == []
+
+
+def test_no_mistake_hides_another() -> None:
+    """What only a second look sees, such as a time, is told with the rest."""
+    text = (
+        f"{HEAD}now: noon\nobjects: [{{cpu: 1}}]\nexpect: [{{chosen: n1}}, {{pod: a, best: 5}}]\n"
+    )
+    assert [one.line for one in check_open("t.yaml", text)] == [4, 5, 6, 6]
 
 
 def test_the_shipped_tests_have_none() -> None:
