@@ -99,8 +99,9 @@ def _conversion(node: ast.Binary, left: ast.Core, right: ast.Core, scope: Scope)
     for kind in (left.type, right.type):
         if isinstance(kind, types.OptionalType):
             other = right.type if kind == left.type else left.type
-            if types.join(kind.element, other) is not None:
-                return "give the optional a value with .orValue(...), or write optional.of(...)"
+            if types.join(kind.element, other) is None:
+                return "give the optional a value first, with .orValue(...)"
+            return "give the optional a value with .orValue(...), or write optional.of(...)"
     if types.STRING in kinds and kinds & {types.INT, types.DOUBLE, types.BOOL}:
         return _of_text(node.op, left, right, scope)
     if node.op == "in" and right.type == types.STRING:
