@@ -27,7 +27,6 @@ T = TypeVar("T", bound=np.generic)
 _LATER: Any = None  # what is set before it is read
 _NO_STAMPS: Final = array("q")
 NO_ROWS: Final = np.empty(0, np.intp)
-ALL_ROWS: Final = slice(None)
 #: About so many bytes are in the objects of an evaluation. On few nodes, that is most of it.
 OBJECT_BYTES: Final = 8192
 
@@ -117,11 +116,11 @@ class Entry(msgspec.Struct, eq=False):
         """
         first, by_plugins = self.first, self.by_plugins
         if rows.size > thresholds.LOOP_ROWS:
-            was, number = by_plugins[rows] == FEASIBLE, self.rejecting(rows)
+            was, number = by_plugins.take(rows) == FEASIBLE, self.rejecting(rows)
             first[rows] = by_plugins[rows] = number
             self.result.filtering.explanations.forget()
             now = number == FEASIBLE
-            return rows[now & ~was], rows[was & ~now]
+            return rows[now > was], rows[was > now]
         opened, closed, few, places = list[int](), list[int](), rows.tolist(), self.filters.places
         for row in few:
             before, rejecting = by_plugins.item(row), self._rejecting_row(row, places)
@@ -164,15 +163,16 @@ class Entry(msgspec.Struct, eq=False):
             return False
 
     def rejecting(
-        self, rows: NDArray[np.intp] | slice, places: Sequence[int] | None = None
+        self, rows: framework.Rows, places: Sequence[int] | None = None
     ) -> framework.Codes:
         """Return the same of many rows; ``places``: of the filters that count, None: all."""
-        fixed = self.fixed[rows]
-        first = fixed.copy()
+        fixed = self.fixed if rows is None else self.fixed.take(rows)
+        first, asked = fixed.copy(), fixed == FEASIBLE
         for place in reversed(self.filters.places if places is None else places):
             codes = self.views[place].codes
             if codes is not None:
-                np.putmask(first, (codes[rows] != 0) & (fixed == FEASIBLE), place + 1)
+                codes = codes if rows is None else codes.take(rows)
+                np.putmask(first, (codes != 0) & asked, place + 1)
         return first
 
     def override(self, pod: PodInfo, rows: Sequence[int] | None = None) -> None:

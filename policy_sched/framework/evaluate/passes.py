@@ -27,7 +27,7 @@ from policy_sched.framework import (
     Scope,
     Scores,
 )
-from policy_sched.framework.evaluate.entry import ALL_ROWS, Entry, read_only
+from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import NONE, ActivePlugins, FusedScores, PluginSets
 from policy_sched.framework.evaluate.pod_signature import Key
@@ -118,7 +118,7 @@ class Passes:
         entry = Entry(fixed, fixed, fixed, filters, active, nominated, version, views, fatal)
         if not rejected:
             runner.measure("filter", self._run_filters, entry, state, pod, rows, places)
-        first = entry.first = entry.rejecting(ALL_ROWS)
+        first = entry.first = entry.rejecting(None)
         entry.by_plugins = first.copy()
         filtering = FilteredNodes(
             read_only(first),
@@ -296,7 +296,7 @@ class Passes:
         scoring = entry.result.scoring
         if scoring is None or scoring.skipped is None:
             return None
-        rows = np.flatnonzero(entry.rejecting(ALL_ROWS, entry.filters.static) == FEASIBLE)
+        rows = np.flatnonzero(entry.rejecting(None, entry.filters.static) == FEASIBLE)
         state = entry.result.state.clone()
         state.write(Feasible(rows))
         views, total = dict[str, ScoreView](), np.zeros(len(entry.fixed), np.int64)

@@ -19,20 +19,26 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
         return of_fields
     # Every pod has a name: a plain function is asked for each.
     keys = [key if isinstance(key, PodKey) else PodKey(key, "name") for key in signature.keys]
-    attributes = [key.attribute for key in keys]
+    plain = [(place, key.function) for place, key in enumerate(keys) if key.attribute == "name"]
     # Of one attribute, too, it is to return a tuple.
+    attributes = [key.attribute for key in keys if key.attribute != "name"] or ["terminating"]
     concerns: Callable[[PodInfo], tuple[Any, ...]] = attrgetter(*attributes, attributes[0])
     all_unless = [name for key in keys for name in key.unless]
     nones = (None,) * len(keys)
     asked = [(key.function, attrgetter(key.attribute), key.unless) for key in keys]
 
     def with_keys(pod: PodInfo) -> Key:
-        if not (any(concerns(pod)) or any(all_unless)):
+        if any(concerns(pod)) or any(all_unless):
+            values = [*of_fields(pod)]
+            for function, concerned, unless in asked:
+                values.append(function(pod) if concerned(pod) or any(unless) else None)
+            return tuple(values)
+        if not plain:
             return of_fields(pod) + nones
-        values = [*of_fields(pod)]
-        for function, concerned, unless in asked:
-            values.append(function(pod) if concerned(pod) or any(unless) else None)
-        return tuple(values)
+        others: list[Any] = [*nones]
+        for place, function in plain:
+            others[place] = function(pod)
+        return of_fields(pod) + tuple(others)
 
     return with_keys
 

@@ -128,15 +128,15 @@ class ScoreView(msgspec.Struct, eq=False):
         """The name of the plugin."""
         return self.plugin.hook.plugin
 
-    def weighted(self, rows: NDArray[np.intp] | slice = _ALL) -> framework.Scores:
-        """Return the plugin's part of the total in some rows, or in all."""
+    def weighted(self, rows: framework.Rows = None) -> framework.Scores:
+        """Return the plugin's part of the total in some rows, or in all (None)."""
         if self.grouped is not None:
+            groups = self.grouped.groups
             scores = np.array(self.grouped.normalized, np.int64) * self.weight
-            return scores[self.grouped.groups[rows]]
-        if self.part is not None:
-            return self.part[rows]
-        raw = self.raw[rows]
-        return raw if self.weight == 1 else raw * self.weight
+            return scores.take(groups if rows is None else groups.take(rows))
+        scores = self.raw if self.part is None else self.part
+        scores = scores if rows is None else scores.take(rows)
+        return scores if self.weight == 1 or self.part is not None else scores * self.weight
 
     def weighted_of(self, row: int) -> int:
         """Return the plugin's part of the total in one row, without arrays: each pod is logged."""
