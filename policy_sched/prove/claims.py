@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from policy_sched.language import check
@@ -85,31 +84,33 @@ class Claim:
         return replace(self, name=f"{name}: {self.name}", sides=sides)
 
 
-def claims_of(policies: Sequence[PolicyTerms]) -> Iterator[Claim]:
-    """Yield the claims of each policy, and of each two that filter."""
-    for policy in policies:
-        yield from _of_conditions(policy)
-        *of_pods, filters = _sections(policy)
-        for section in of_pods:
-            yield from _of_section(policy, section)
-        yield from _of_preemption(policy)
-        yield from _of_section(policy, filters)
-        if policy.filter:
-            yield _claim(
-                policy, "some node passes", conjunction(policy.matches, policy.passes),
-                "the policy rejects every node", lambda run: bool(run.seen.feasible),
-                (*policy.match, *policy.filter), at=policy.filter[0],
-                sight=(policy.filter[-1].name, "true"),
-            )  # fmt: skip
-        if policy.score is not None:
-            yield from _of_score(policy, policy.score)
-    for one, other in combinations([policy for policy in policies if policy.filter], 2):
-        yield Claim(
-            f"{one.name} and {other.name}: some node passes both",
-            conjunction(one.passes, other.passes), "together they reject every node",
-            one.filter[0].source, (one.name, other.name), lambda run: bool(run.seen.feasible),
-            (*one.match, *one.filter, *other.match, *other.filter),
+def claims_of(policy: PolicyTerms) -> Iterator[Claim]:
+    """Yield the claims of a policy."""
+    yield from _of_conditions(policy)
+    *of_pods, filters = _sections(policy)
+    for section in of_pods:
+        yield from _of_section(policy, section)
+    yield from _of_preemption(policy)
+    yield from _of_section(policy, filters)
+    if policy.filter:
+        yield _claim(
+            policy, "some node passes", conjunction(policy.matches, policy.passes),
+            "the policy rejects every node", lambda run: bool(run.seen.feasible),
+            (*policy.match, *policy.filter), at=policy.filter[0],
+            sight=(policy.filter[-1].name, "true"),
         )  # fmt: skip
+    if policy.score is not None:
+        yield from _of_score(policy, policy.score)
+
+
+def claim_of_both(one: PolicyTerms, other: PolicyTerms) -> Claim:
+    """Return the claim of two policies that filter."""
+    return Claim(
+        f"{one.name} and {other.name}: some node passes both",
+        conjunction(one.passes, other.passes), "together they reject every node",
+        one.filter[0].source, (one.name, other.name), lambda run: bool(run.seen.feasible),
+        (*one.match, *one.filter, *other.match, *other.filter),
+    )  # fmt: skip
 
 
 def _claim(

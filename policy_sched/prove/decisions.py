@@ -70,9 +70,8 @@ def _alike(old: PolicySource, new: PolicySource) -> bool:
     claims = comparisons([before], [after], world.terms)
     conditions = [claim.term for claim in claims if not claim.final]  # raw scores are alike
     world.finish()
-    facts = world.terms.facts()
     return all(
-        Question(facts, condition).answer(world.leaves, (), _EACH, small=False).impossible
+        Question(world.facts, condition).answer(world.leaves, (), _EACH, small=False).impossible
         for condition in conditions
     )
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
-from itertools import islice, tee
+from itertools import combinations, islice, tee
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Final, cast
@@ -25,10 +25,10 @@ import msgspec
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, Severity, one_line
 from policy_sched.language import check
 from policy_sched.profiles.check import is_proof
-from policy_sched.profiles.load import load_file
+from policy_sched.profiles.load import load_file, read_policies
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 from policy_sched.prove import examples
-from policy_sched.prove.claims import Claim, claims_of, comparisons
+from policy_sched.prove.claims import Claim, claim_of_both, claims_of, comparisons
 from policy_sched.prove.counterexample import Run, with_expectation
 from policy_sched.prove.examples import Leaves, Sights, plainest
 from policy_sched.prove.proofs import ProofClaims, proofs_in
@@ -112,35 +112,57 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Prover:
-    """The claims of some policies, over one model."""
+    """The claims of some policies.
+
+    What is claimed of one policy is asked over a model that has what this policy reads, and no
+    more: its answer, and its time, are the same whatever is asked beside it.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.terms = Terms()
-        self.world = World(self.terms, settings.bound)
         self.variables: list[check.Checked] = []
         """Those of all policies, which rules may read."""
         self._kept: dict[Any, Any] = {}
-        self.claims = list(self._claims())
-        self.world.finish()
-        self._facts = self.terms.facts()
+        self._files = {} if settings.new or settings.proof else _files_of(settings.paths)
+        self.claims: list[Claim] = []
+        self.worlds: list[World] = []
+        """What each claim is about."""
+        for world, claims in self._models():
+            self.claims += claims
+            self.worlds += [world] * (len(self.claims) - len(self.worlds))
+            world.finish()
 
-    def _claims(self) -> Iterator[Claim]:
-        settings = self.settings
+    def _models(self) -> Iterator[tuple[World, Iterable[Claim]]]:
+        settings, world = self.settings, self._world()
         if settings.proof:
             proof = proofs_in(settings.proof)[settings.number]
-            self.variables += [of for policy in proof.policies for _, of in policy.variables]
-            return ProofClaims(proof, self.world).claims()
-        policies = self._policies(settings.paths)
+            self._note_variables(proof.policies)
+            yield world, ProofClaims(proof, world).claims()
+            return
+        policies = self._read(settings.paths)
         if settings.new:
-            return comparisons(policies, self._policies(settings.new), self.terms)
-        return claims_of(policies)
+            sides = policies, self._read(settings.new)
+            old, new = ([_printed(p, world, rest=True) for p in side] for side in sides)
+            yield world, comparisons(old, new, world.terms)
+            return
+        for policy in policies:
+            own = self._world()
+            yield own, claims_of(_printed(policy, own))
+        for two in combinations([policy for policy in policies if policy.filter], 2):
+            own = self._world()
+            one, other = (_printed(policy, own) for policy in two)
+            yield own, [claim_of_both(one, other)]
 
-    def _policies(self, paths: Sequence[str]) -> list[PolicyTerms]:
-        checked = read(paths)
-        self.variables += [of for policy in checked for _, of in policy.variables]
-        rest = bool(self.settings.new)
-        return [PolicyPrinter(policy, self.world).terms(rest=rest) for policy in checked]
+    def _world(self) -> World:
+        return World(Terms(), self.settings.bound)
+
+    def _read(self, paths: Sequence[str]) -> list[check.CheckedPolicy]:
+        policies = read(paths)
+        self._note_variables(policies)
+        return policies
+
+    def _note_variables(self, policies: Iterable[check.CheckedPolicy]) -> None:
+        self.variables += [of for policy in policies for _, of in policy.variables]
 
     def blank(self, claim: Claim) -> Verdict:
         """Return a claim of which nothing is known."""
@@ -152,28 +174,39 @@ class Prover:
 
     def verdict(self, number: int) -> Verdict:
         """Decide a claim."""
-        claim, started = self.claims[number], time.perf_counter()
-        verdict = _Decision(self, claim).verdict()
+        started = time.perf_counter()
+        verdict = _Decision(self, number).verdict()
         return msgspec.structs.replace(verdict, seconds=round(time.perf_counter() - started, 3))
+
+    def sides(self, claim: Claim) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the files that decide a claim, and those with which they are compared.
+
+        What is claimed of policies needs their own files alone.
+        """
+        files = [self._files.get(name) for name in claim.policies]
+        own = tuple({file: None for file in files if file})
+        return (own, ()) if all(files) else (self.settings.paths, self.settings.new)
 
     def kept(self, key: Any, tell: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Return what claims have in common from the beginning; it is computed once."""
         return copy(self._kept.setdefault(key, tee(tell(), 1)[0]))
 
-    def question(self, claim: Claim, condition: Any) -> Question:
-        """Return whether a condition can hold."""
-        number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
-        return Question(self._facts, condition, number)
+    def question(self, number: int, condition: Any) -> Question:
+        """Return whether a condition can hold where a claim is about."""
+        varies = self.claims[number].varies
+        varies = varies.value if isinstance(varies, Double) else varies
+        return Question(self.worlds[number].facts, condition, varies)
 
 
 class _Decision:
     """Decides one claim: what is cheap comes first."""
 
-    def __init__(self, prover: Prover, claim: Claim) -> None:
-        self._prover, self._claim = prover, claim
-        self._blank = prover.blank(claim)
-        self._leaves, self._seconds = prover.world.leaves, prover.settings.timeout
-        self._sides = claim.sides or (prover.settings.paths, prover.settings.new)
+    def __init__(self, prover: Prover, number: int) -> None:
+        claim = prover.claims[number]
+        self._prover, self._number, self._claim = prover, number, claim
+        self._blank, self._world = prover.blank(claim), prover.worlds[number]
+        self._leaves, self._seconds = self._world.leaves, prover.settings.timeout
+        self._sides = claim.sides or prover.sides(claim)
 
     def _said(self, answer: str, reason: str = "", **more: Any) -> Verdict:
         return msgspec.structs.replace(self._blank, answer=answer, reason=reason, **more)
@@ -185,7 +218,7 @@ class _Decision:
             return self._said(UNKNOWN, claim.caution)
         if claim.never and claim.term is False:
             return self._said(PROVEN)
-        question = self._prover.question(claim, claim.term)
+        question = self._prover.question(self._number, claim.term)
         if not claim.never and claim.varies is None:
             own = question.own(self._leaves)
             plain = {key: plainest(leaf, key) for key, leaf in own.items()}
@@ -213,7 +246,7 @@ class _Decision:
                     return self._said(REFUTED, f"{claim.refuted}, as the test {name!r} shows")
         elif claim.sight != ("", ""):
             told = partial(examples.sights, self._sides[0], claim.policies)
-            for name, sights in self._prover.kept("tests", told):
+            for name, sights in self._prover.kept(("tests", self._sides, claim.policies), told):
                 if claim.shown_by(sights):
                     answer, why = (REFUTED, f"{claim.refuted}, ") if claim.never else (PROVEN, "")
                     return self._said(answer, f"{why}as the test {name!r} shows")
@@ -233,7 +266,7 @@ class _Decision:
 
     def _answered(self, condition: Any, seconds: float, against: float | None = None) -> Verdict:
         claim, leaves, texts = self._claim, self._leaves, texts_in([condition])
-        question = self._prover.question(claim, condition)
+        question = self._prover.question(self._number, condition)
         answer = question.answer(leaves, texts, seconds, small=claim.never)
         if answer.found is None:
             return self._without_example(question, answer)
@@ -245,7 +278,7 @@ class _Decision:
         return verdict
 
     def _without_example(self, question: Question, answer: Answer) -> Verdict:
-        unrolled, claim = self._prover.world.unrolled, self._claim
+        unrolled, claim = self._world.unrolled, self._claim
         lists = tuple(name for name in unrolled if f"{name}.length" in question.constants)
         if answer.why:
             return self._said(UNKNOWN, answer.why)
@@ -315,7 +348,7 @@ class _Decision:
 
     def _resting_on(self, question: Question) -> str:
         """Return what a claim depends on that has no exact term, with the lines."""
-        stated = self._prover.terms.notes
+        stated = self._world.terms.notes
         notes = {note for name, note in stated.items() if name in question.constants}
         if not notes:
             return ""
@@ -334,6 +367,21 @@ class _Decision:
                         place = "line " if file == self._blank.file else f"{file}:"
                         return f" ({place}{line})"
         return ""
+
+
+def _files_of(paths: Sequence[str]) -> dict[str, str]:
+    """Return the files of policies, by name, that may be named: nothing else is in them."""
+    files = {policy.name: policy.place.name for policy in read_policies(paths)[0]}
+    alone = {
+        file
+        for file in {*files.values()}
+        if not any(problem.severity is Severity.ERROR for problem in read_policies([file])[1])
+    }
+    return {name: file for name, file in files.items() if file in alone}
+
+
+def _printed(policy: check.CheckedPolicy, world: World, *, rest: bool = False) -> PolicyTerms:
+    return PolicyPrinter(policy, world).terms(rest=rest)
 
 
 def _raws_of(verdict: Verdict) -> list[float]:

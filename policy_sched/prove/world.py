@@ -119,6 +119,8 @@ class World:
         """What aggregates are called that are numbers of pods."""
         self.inputs: dict[str, str] = {}
         """The kinds of inputs, by what these are called."""
+        self.facts: list[terms.Fact] = []
+        """What holds of the constants; there from `finish` on."""
 
     def constant(self, key: tuple[Any, ...], sort: Term) -> Term:
         """Return the constant for a key; a new one has no facts yet."""
@@ -330,7 +332,7 @@ class World:
         return leaf
 
     def finish(self) -> None:
-        """Note what ties constants of the node to those of its pods, when all are made."""
+        """State all facts when all constants are made: what ties the node to its pods, too."""
         pods = self.lists.get(("node", "pods"))
         self._finish_victim(listed=pods is not None)
         resources = [key[2] for key in self.leaves if key[:2] == ("node", "requested")]
@@ -347,6 +349,7 @@ class World:
             self.terms.assume(
                 terms.ite(exact <= MAX_UNITS, requested == exact, requested >= MAX_UNITS)
             )
+        self.facts = self.terms.facts()
 
     def _finish_victim(self, *, listed: bool) -> None:
         """Note that what the victim requests is requested on the node."""

@@ -115,7 +115,7 @@ def value_at_random(leaf: Any, key: Any, texts: list[str], random: Random) -> An
 
 def random_values(prover: Prover, texts: list[str], random: Random) -> counterexample.Values:
     """Return values of all constants of a model."""
-    leaves = prover.world.leaves
+    leaves = prover.worlds[0].leaves
     return counterexample.Values(
         {key: value_at_random(leaf, key, texts, random) for key, leaf in leaves.items()}
     )

@@ -43,11 +43,11 @@ def opinion(question: str) -> str:
 def proven(part: Settings) -> Iterator[tuple[str, str]]:
     """Yield the claims that z3 finds no contrary of, each with the question, texts as texts."""
     prover = Prover(part)
-    for claim in prover.claims:
-        question = prover.question(claim, claim.term)
+    for number, claim in enumerate(prover.claims):
+        question = prover.question(number, claim.term)
         if not claim.never or claim.term is False:
             continue
-        if question.answer(prover.world.leaves, (), 2.0, small=False).impossible:
+        if question.answer(prover.worlds[number].leaves, (), 2.0, small=False).impossible:
             solver = z3.Solver()
             solver.add(*question.stated)
             yield claim.name, solver.to_smt2()
