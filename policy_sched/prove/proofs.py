@@ -6,7 +6,8 @@ is judged, as what the scheduler did; the rest of the rule is then computed by i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -208,16 +209,22 @@ class ProofClaims:
         read = [rule for rule, _ in rules]
         used = {(f, n) for f, n in called if n in self._called(read, f)}
 
+        @cache  # what policies made has few values, and a long rule takes as long as a run
+        def program(number: int, *known: tuple[tuple[str, str], ast.Const]) -> Any:
+            return compile_expression(resolved(read[number].core, dict[Any, ast.Core](known)))
+
         def judge(run: Run) -> bool:
             try:
                 seen = {(f, name): self._seen(f, name, run) for f, name in sorted(used)}
             except NoScoreError:
                 return False
-            known: _Names = {**seen}
             every = [bool(said.value) for (function, _), said in seen.items() if function == PASSES]
-            known[PASSES, ""] = _constant(all(every), types.BOOL)
+            seen[PASSES, ""] = _constant(all(every), types.BOOL)
             test, _ = run(tuple(self._policies))
-            return all(_evaluated(rule.core, known, test) is true for rule, true in rules)
+            return all(
+                _evaluated(rule.core, program(number, *seen.items()), test) is true
+                for number, (rule, true) in enumerate(rules)
+            )
 
         return judge
 
@@ -318,11 +325,11 @@ class NoScoreError(Exception):
     """The node of a counterexample has no score of a policy."""
 
 
-def _evaluated(core: ast.Core, known: Mapping[Any, ast.Core], test: dict[str, Any]) -> bool:
+def _evaluated(core: ast.Core, program: Any, test: dict[str, Any]) -> bool:
     """Return whether a rule is true of the pod and the node of a test, by its own program."""
     scenario, scheduler, _ = loaded(test)
     nodes, pod = scheduler.cache.nodes, PodInfo.of(scenario.pending[0])
-    bound = compile_expression(resolved(core, dict(known))).bind(nodes)
+    bound = program.bind(nodes)
     cycle: Any = cycle_of(scheduler, pod)
     if any(isinstance(part, ast.Var) and part.name == VICTIM for part in check.walk(core)):
         victim = next((p for p in nodes.pods_on(0).values() if p.uid == VICTIM_UID), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +160,27 @@ def test_ps902_a_claim_of_which_nothing_is_known(tmp_path: Path) -> None:
     assert all(one.startswith("policy.yaml:4:") and "warning PS902: Tiers" in one for one in said)
     assert said
     assert not problems(tmp_path, "node.name == pod.name")
+
+
+def test_what_is_asked_beside_a_policy_changes_no_answer(tmp_path: Path) -> None:
+    """It was asked over one model of all policies, with the tests beside the first one alone.
+
+    What both are shown by are tests beside them, in a directory that is named, too.
+    """
+    shipped = Path(__file__).parents[2] / "policies"
+    names = ("data-locality", "device-locality")
+    for name in names:
+        shutil.copytree(shipped / name, tmp_path / name)
+        (tmp_path / name / "claims.yaml").unlink()
+
+    def answers(*paths: Path) -> list[tuple[str, str, str]]:
+        verdicts = prove(parts_of([*map(str, paths)], (), 3, 10.0), 1, lambda _done: None)
+        return [(verdict.claim, verdict.answer, verdict.reason) for verdict in verdicts]
+
+    alone = [answer for name in names for answer in answers(tmp_path / name / "policy.yaml")]
+    assert {answer for _, answer, _ in alone} == {"proven"}
+    assert any("as the test" in reason for _, _, reason in alone)
+    assert answers(tmp_path) == alone
 
 
 def test_two_policies_that_reject_every_node_together(
