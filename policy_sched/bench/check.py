@@ -43,7 +43,7 @@ class Checks(Result, frozen=True):
         yield f"  best of {len(self.runs)}  {self.seconds:.2f} s"
 
 
-def run_checks(policies: int, runs: int = RUNS) -> Checks:
+def run_checks(policies: int) -> Checks:
     """Write so many policies and check them in as many fresh processes, one after the other.
 
     Raises PolicySchedError if `check` finds an error.
@@ -52,7 +52,7 @@ def run_checks(policies: int, runs: int = RUNS) -> Checks:
         rules = write_policies(Path(directory), policies)
         command = [sys.executable, "-m", "policy_sched", "check", directory]
         seconds = []
-        for _ in range(runs):
+        for _ in range(RUNS):
             started = time.perf_counter()
             done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  ours
             seconds.append(round(time.perf_counter() - started, 3))

@@ -44,12 +44,10 @@ class EmbeddedClient:
         self,
         cluster: EmbeddedCluster,
         *,
-        reporter: str = "default-scheduler",
         latency: int = 0,
         fault: Fault = no_fault,
     ) -> None:
         self.cluster = cluster
-        self.reporter = reporter
         self.latency = latency
         self.fault = fault
         self._store = cluster.store

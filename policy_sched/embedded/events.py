@@ -47,9 +47,9 @@ class EventLog:
 
     kinds = frozenset({apimachinery.EVENT})
 
-    def __init__(self, store: ObjectStore, most: int = MOST) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._most = most
+        self._most = MOST
         self._names: dict[Occurrence, Key] = {}
         self._occurrences: dict[Key, Occurrence] = {}
         self._timers: KeyTimers[Key] = KeyTimers()

@@ -127,7 +127,7 @@ class WaitingPod:
 
     ``waits``: the plugins with their time-outs, which count from ``now``. ``again``: functions
     that plugins would answer with when they run again: Success allows, a rejection rejects, Wait
-    waits on. ``reasons``: the reasons of the plugins' Wait.
+    waits on.
     """
 
     polled = False
@@ -139,14 +139,13 @@ class WaitingPod:
         waits: Mapping[str, float],
         now: int,
         again: Mapping[str, Callable[[], Status]] | None = None,
-        reasons: Sequence[str] = (),
     ) -> None:
         self.pod = pod
         self.node = node
         self.started = now
         self.wake: Callable[[], None] | None = None
         self._status: Status | None = None
-        self.wait_for(waits, again or {}, reasons)
+        self.wait_for(waits, again or {}, ())
 
     def wait_for(
         self,

@@ -11,13 +11,7 @@ from typing import Any, Final
 import z3
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
-from policy_sched.model import (
-    DEFAULT_MEMORY,
-    DEFAULT_MILLI_CPU,
-    MAX_UNITS,
-    MOST_COUNTED,
-    is_counted,
-)
+from policy_sched.model import MAX_UNITS, MOST_COUNTED, is_counted
 from policy_sched.prove import terms
 from policy_sched.prove.terms import Code, Listing, Mapping, Opaque, Record, Term, Terms
 
@@ -67,8 +61,6 @@ INTS: Final[dict[str | tuple[str, str], tuple[int, int]]] = {
     "now": (0, 2**63 - 1),
 }
 """The same of ints; times are ns since 1970."""
-NON_ZERO: Final = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
-"""What a container without requests counts as in nonZeroRequests."""
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "node_selector": "label"}
 _AMOUNTS: Final = frozenset({"requests", "limits", "non_zero_requests"})

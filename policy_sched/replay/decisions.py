@@ -145,13 +145,11 @@ class OwnDecisions:
     A hash without plans leaves its decisions out.
     """
 
-    def __init__(
-        self, plans: Plans, plans_of: Callable[[str], Plans | None], now: int, seed: int = 0
-    ) -> None:
+    def __init__(self, plans: Plans, plans_of: Callable[[str], Plans | None], now: int) -> None:
         self.tally = Tally()
         # The recorded node of the pod that is decided, or of each pod of its group.
         self._nodes: dict[str, str] = {}
-        self._ties = RecordedTies(seed, self._nodes)
+        self._ties = RecordedTies(0, self._nodes)
         self._cluster = _Cluster(plans, self._ties, now)
         self._scheduler = self._cluster.scheduler
         self._plans_of = plans_of
@@ -519,16 +517,16 @@ class OthersDecisions:
     """Makes decisions of other schedulers again, with a shadow for each profile that has their
     name."""
 
-    def __init__(self, plans: Plans, now: int, seed: int = 0) -> None:
+    def __init__(self, plans: Plans, now: int) -> None:
         self.tally = Tally()
-        self._cluster = _Cluster(plans, RecordedTies(seed, {}), now)
+        self._cluster = _Cluster(plans, RecordedTies(0, {}), now)
         self._scheduler = self._cluster.scheduler
         self._shadows = [
             shadow.Shadow(
                 self._scheduler,
                 plan.plan.scheduler_name,
                 lambda comparison: self.tally.add(comparison, ""),
-                Random(seed),  # noqa: S311 - a seed makes choices repeatable; no secret
+                Random(0),  # noqa: S311 - a seed makes choices repeatable; no secret
             )
             for plan in plans
         ]

@@ -65,9 +65,9 @@ class NodeTable:
     only. Change it through the Cache.
     """
 
-    def __init__(self, strings: Strings | None = None, journal: Journal | None = None) -> None:
+    def __init__(self, strings: Strings | None = None) -> None:
         self.strings = Strings() if strings is None else strings
-        self.journal = Journal() if journal is None else journal
+        self.journal = Journal()
         self.statuses_read = False
         """Whether a count that follows the journal reads what `exchange_pod` may change."""
         self.taint_sets: Sets[Taint] = Sets()

@@ -224,17 +224,15 @@ def settle(tree: ast.Core, dimension: str) -> ast.Core:
     return msgspec.structs.replace(tree, type=kind)
 
 
-def closest(
-    candidates: Sequence[Overload], args: Sequence[types.Type], limit: int = 3
-) -> list[str]:
-    """Return the signatures that the arguments come nearest to, best first."""
+def closest(candidates: Sequence[Overload], args: Sequence[types.Type]) -> list[str]:
+    """Return three signatures that the arguments come nearest to, best first."""
 
     def misfit(overload: Overload) -> tuple[int, int]:
         pairs = zip(overload.params, args, strict=False)
         wrong = sum(not types.fit(param, arg, {}) for param, arg in pairs)
         return abs(len(overload.params) - len(args)), wrong
 
-    return [o.signature for o in sorted(candidates, key=misfit)[:limit]]
+    return [o.signature for o in sorted(candidates, key=misfit)[:3]]
 
 
 Level = Literal["C", "P", "S", "D", "T", "X"]

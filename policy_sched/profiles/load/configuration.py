@@ -43,10 +43,10 @@ class LoadedConfig(msgspec.Struct, frozen=True):
 
 
 def config_from_value(
-    value: Mapping[str, Any], name: str = "<configuration>"
+    value: Mapping[str, Any],
 ) -> tuple[LoadedConfig | None, list[Diagnostic]]:
-    """Read a configuration that is data already; diagnostics point at line 1 of ``name``."""
-    loaded, problems = load_config_document(value, DocumentPosition(name))
+    """Read a configuration that is data already; diagnostics point at its line 1."""
+    loaded, problems = load_config_document(value, DocumentPosition("<configuration>"))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return None if failed else loaded, problems
 

@@ -110,7 +110,6 @@ def default_plugins(gates: Collection[str]) -> tuple[tuple[str, int], ...]:
 
 
 GENERIC_WORKLOAD: Final = "GenericWorkload"
-GANG_SCHEDULING: Final = "GangScheduling"
 TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
 GROUP_PREEMPTION: Final = "WorkloadAwarePreemption"
 

@@ -6,7 +6,7 @@ group's are the same objects with other names of their fields. Autoscalers have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,8 +21,7 @@ _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Form:
     """The form of one resource.
 
-    ``renamed``: fields of the stored object by their name here; ``finish`` completes what is shown,
-    ``restore`` what is to be stored.
+    ``renamed``: fields of the stored object by their name here, which core events alone have.
     """
 
     def __init__(
@@ -31,11 +30,7 @@ class Form:
         kind: str,
         stored_version: str,
         renamed: Mapping[str, str],
-        finish: Callable[[Plain], Plain],
-        restore: Callable[[Plain], Plain] | None = None,
     ) -> None:
-        self._finish = finish
-        self._restore = restore or as_stored
         self.api_version = api_version
         self.kind = kind
         self._stored_version = stored_version
@@ -62,14 +57,14 @@ class Form:
         if self._plain:
             return data
         shown = {self._shown.get(key, key): value for key, value in data.items()}
-        return self._finish({**shown, "apiVersion": self.api_version})
+        return shown_event({**shown, "apiVersion": self.api_version})
 
     def back(self, data: Plain) -> Plain:
         """Return what a client sent as it is to be stored."""
         if self._plain:
             return data
         kept = {self._stored.get(key, key): value for key, value in data.items()}
-        return self._restore({**kept, "apiVersion": self._stored_version})
+        return {**kept, "apiVersion": self._stored_version}
 
     def field(self, path: str) -> str:
         """Return where a field of a selector is stored."""
@@ -83,7 +78,7 @@ class CustomForm(Form):
     def __init__(self, version: CustomVersion) -> None:
         kind = version.kind
         api_version = version.api_version
-        super().__init__(api_version, kind.names["kind"], kind.storage.api_version, {}, as_stored)
+        super().__init__(api_version, kind.names["kind"], kind.storage.api_version, {})
         self._kind = kind
 
     def _current(self, stored: Stored) -> bool:
@@ -117,11 +112,6 @@ CORE_EVENT: Final[dict[str, str]] = {
     "reportingComponent": "reportingController",
 }
 """The fields of a core event by their names in events.k8s.io."""
-
-
-def as_stored(data: Plain) -> Plain:
-    """Return an object as it is."""
-    return data
 
 
 def shown_event(data: Plain) -> Plain:

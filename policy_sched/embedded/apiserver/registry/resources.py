@@ -183,9 +183,7 @@ def _subresources(resource: apimachinery.Resource) -> tuple[Subresource, ...]:
 
 def _served(key: Kind, form: conversion.Form | None = None) -> ServedResource:
     resource = apimachinery.resource(key)
-    form = form or conversion.Form(
-        resource.api_version, resource.kind, resource.api_version, {}, conversion.as_stored
-    )
+    form = form or conversion.Form(resource.api_version, resource.kind, resource.api_version, {})
     group, _, version = form.api_version.rpartition("/")
     if key in _COMPUTED:
         return ServedResource(group, version, resource, form, (), ("get", "list"), computed=True)
@@ -210,7 +208,7 @@ def _review(group: str, kind: str) -> ServedResource:
         freely_named=True,
         struct=ApiObject,
     )
-    form = conversion.Form(api_version, kind, api_version, {}, conversion.as_stored)
+    form = conversion.Form(api_version, kind, api_version, {})
     return ServedResource(group, "v1", resource, form, (), ("create",), review=True)
 
 
@@ -220,9 +218,7 @@ def _table() -> tuple[ServedResource, ...]:
     table.append(
         _served(
             apimachinery.EVENT,
-            conversion.Form(
-                "v1", "Event", apimachinery.EVENT[0], conversion.CORE_EVENT, conversion.shown_event
-            ),
+            conversion.Form("v1", "Event", apimachinery.EVENT[0], conversion.CORE_EVENT),
         )
     )
     table += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
