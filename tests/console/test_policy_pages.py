@@ -108,6 +108,21 @@ def test_what_the_editor_asks_has_a_result(folder: Path) -> None:
     browsing(source_of(folder), act)
 
 
+def test_a_name_that_no_file_can_have_ends_no_process(folder: Path) -> None:
+    """The answer was "the process ended with exit code 0"."""
+    name = f"{'a' * 300}.yaml"
+
+    async def act(browser: Browser) -> None:
+        await browser.opened()
+        question = {"asked": "check", "path": f"{name}/x", "text": keeping("Mine", "true")}
+        answer = await browser.post("/policies/editor", question)
+        assert answer == (503, "a file cannot be read: File name too long")
+        status, _ = await browser.post("/policies/new", {"name": name})
+        assert status == 400
+
+    browsing(source_of(folder), act)
+
+
 def test_an_editor_without_files_has_a_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,12 +204,20 @@ def serve(
             question = pipe.recv()
             _bound_time(limits.processor_time)
             try:
-                pipe.send(work(question))
+                pipe.send(_answer(work, question))
             except MemoryError:
                 why = f"it takes more than {limits.memory >> 20} MiB of memory"
                 pipe.send(_Failed(why))
             except RecursionError:
                 pipe.send(_Failed("something is nested too deep"))
+
+
+def _answer(work: Callable[[Question], object], question: Question) -> object:
+    """Do the work; a file that cannot be read ends no more than that."""
+    try:
+        return work(question)
+    except OSError as error:
+        return _Failed(f"a file cannot be read: {error.strerror}")
 
 
 def _bound_time(seconds: int) -> None:
