@@ -223,8 +223,8 @@ def is_address(url: str) -> bool:
         return False
 
 
-def unsupported(path: Path, value: object, known: Iterable[str], hint: str = "") -> ModelProblem:
-    """Return the problem of a word that is none of a closed set."""
+def unsupported(path: Path, value: object, known: Iterable[object], hint: str = "") -> ModelProblem:
+    """Return the problem of a value that is none of a closed set."""
     words = ", ".join(json.dumps(word) for word in known)
     why = f"Unsupported value: {shown(value)}: supported values: {words}"
     return problem_at(path, why, hint=hint)

@@ -119,8 +119,8 @@ def _explain(
             yield models.ModelProblem(path, models.WRONG_TYPE, text, hint, placeholder=fill)
         case "enum" | "const":
             known = schema.get("enum") or [schema["const"]]
-            if isinstance(instance, str):
-                hint = suggest(instance, known)
+            if type(instance) is type(known[0]):  # another type is another error
+                hint = suggest(instance, known) if isinstance(instance, str) else ""
                 meant = nearest(instance, known) if hint else None
                 yield _with(models.unsupported(path, instance, known, hint), meant or known[0])
         case "maxItems":
