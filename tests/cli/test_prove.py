@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.prove import ProofReport, parts_of, prove
+from policy_sched.prove import ProofReport, Verdict, parts_of, prove
 
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1
@@ -123,28 +123,46 @@ def test_problems_of_a_policy_come_first(
     assert f"{file}:12:" in shown
 
 
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Verdict]]:
+    """Return the path of a policy without an exact encoding, and the verdicts, which take long."""
+    file = written(tmp_path_factory.mktemp("unknown"), """'node.name.lowerAscii() != "A"'""")
+    return file, prove(parts_of([file], (), 3, 10.0), 1, lambda _done: None)
+
+
 def test_what_cannot_be_encoded_is_named_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    unknown: tuple[str, list[Verdict]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An answer that depends on a function without a term is unknown, which is no failure."""
-    file = tmp_path / "policy.yaml"
-    rules = "spec: {filter: [{expression: 'node.name.lowerAscii() != \"A\"', message: name}]}\n"
-    file.write_text(POLICY.partition("spec:")[0] + rules)
-    assert run(["prove", str(file)]) == 0
+    file, verdicts = unknown
+    monkeypatch.setattr("policy_sched.prove.prove", lambda *_: verdicts)
+    assert run(["prove", file]) == 0
     out = capsys.readouterr().out
     reason = "unknown: no example was confirmed; there is no exact encoding of lowerAscii (line 4)"
     assert f"Tiers: filter[0] rejects some node: {reason}" in out
     assert "Tiers: some node passes: proven" in out
 
 
-def problems(folder: Path, rule: str) -> list[str]:
-    """Return the problems of claims about a policy with one filter rule."""
+def written(folder: Path, rule: str) -> str:
+    """Write a policy with one filter rule; return its path."""
     file = folder / "policy.yaml"
     rules = f"spec: {{filter: [{{expression: {rule}, message: m}}]}}\n"
     file.write_text(POLICY.partition("spec:")[0] + rules)
-    verdicts = prove(parts_of([str(file)], (), 3, 10.0), 1, lambda _done: None)
-    found = [problem.render() for problem in ProofReport(verdicts).diagnostics()]
-    return [text.replace(str(file), "policy.yaml") for text in found]
+    return str(file)
+
+
+def problems(folder: Path, rule: str) -> list[str]:
+    """Return the problems of claims about a policy with one filter rule."""
+    file = written(folder, rule)
+    return rendered(file, prove(parts_of([file], (), 3, 10.0), 1, lambda _done: None))
+
+
+def rendered(file: str, verdicts: list[Verdict]) -> list[str]:
+    """Return the problems that verdicts are."""
+    texts = [problem.render() for problem in ProofReport(verdicts).diagnostics()]
+    return [text.replace(file, "policy.yaml") for text in texts]
 
 
 def test_ps901_a_claim_that_is_refuted(tmp_path: Path) -> None:
@@ -154,9 +172,11 @@ def test_ps901_a_claim_that_is_refuted(tmp_path: Path) -> None:
     assert not problems(tmp_path, """'node.labels[?"rank"].orValue("") != "9"'""")
 
 
-def test_ps902_a_claim_of_which_nothing_is_known(tmp_path: Path) -> None:
+def test_ps902_a_claim_of_which_nothing_is_known(
+    tmp_path: Path, unknown: tuple[str, list[Verdict]]
+) -> None:
     """A warning; what has an exact encoding has no problem."""
-    said = problems(tmp_path, """'node.name.lowerAscii() != "A"'""")
+    said = rendered(*unknown)
     assert all(one.startswith("policy.yaml:4:") and "warning PS902: Tiers" in one for one in said)
     assert said
     assert not problems(tmp_path, "node.name == pod.name")
