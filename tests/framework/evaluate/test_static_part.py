@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched import framework
 from policy_sched.cluster import Cache
@@ -84,7 +84,6 @@ def some_pods(draw: st.DrawFn, name: str) -> PodInfo:
     )
 
 
-@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_a_pod_with_a_known_static_part_gets_what_a_fresh_evaluation_gives(
     data: st.DataObject,

@@ -67,6 +67,7 @@ TOTALS: Final[dict[str, Callable[[PodInfo, PodInfo], bool]]] = {
 @pytest.mark.parametrize(
     ("text", "with_pods"), [(text, True) for text in COUNTING] + [(COUNTING[1], False)]
 )
+@settings(max_examples=scaled(30))
 @given(data=st.data(), situation=worlds())
 def test_counts_follow_the_cluster(
     text: str, with_pods: bool, data: st.DataObject, situation: tuple[World, PodInfo]
@@ -232,6 +233,7 @@ KEPT: Final = (
 
 
 @pytest.mark.parametrize("text", KEPT)
+@settings(max_examples=scaled(30))
 @given(data=st.data(), situation=worlds())
 def test_materialized_columns_are_up_to_date(
     text: str, data: st.DataObject, situation: tuple[World, PodInfo]

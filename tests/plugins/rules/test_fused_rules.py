@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from policy_sched.errors import PluginError
@@ -93,7 +93,6 @@ def _plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Compiled
     return found
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_fused_rules_answer_as_each_policy_alone(
     plans: dict[str, tuple[CompiledPlan, ...]], data: st.DataObject
