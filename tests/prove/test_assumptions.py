@@ -380,6 +380,7 @@ def test_characters_that_the_solver_does_not_know_count_as_others(rule: str) -> 
     assert told[0].error == ""
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_a_rule_that_writes_such_a_character_is_not_proven_of(tmp_path: Path) -> None:
     """It was taken for its escape, which is of nine characters."""
     text = 'pod.annotations[?"a"].orValue("")'

@@ -54,6 +54,7 @@ def test_nested_quantifiers_end(tmp_path: Path) -> None:
         verdicts(stated(tmp_path, f"node.pods.all(d, {rule})"))
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_loops_that_functions_nest_deeper_prove_nothing(tmp_path: Path) -> None:
     """Of any four taints two have one key, as long as there are three."""
     pairs = "a.key == b.key || a.key == c || a.key == d || b.key == c || b.key == d || c == d"
@@ -67,6 +68,7 @@ def test_loops_that_functions_nest_deeper_prove_nothing(tmp_path: Path) -> None:
     assert verdict.answer == "unknown"
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_what_the_solver_cannot_do_is_told(tmp_path: Path) -> None:
     """Its budget is in steps: the answer is the same on a busy machine."""
     a, b, c = (f'node.capacity["{name}"].units() % 1000000' for name in ("a", "b", "c"))
@@ -84,6 +86,7 @@ def pigeons(count: int) -> str:
     return f"!({' && '.join((*housed, *apart))})"
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_exponential_conditions_are_told(tmp_path: Path) -> None:
     """More pigeons than holes are proven while they are few; then the answer is its cost."""
     assert verdicts(stated(tmp_path, pigeons(5)))[0].answer == "proven"

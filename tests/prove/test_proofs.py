@@ -105,6 +105,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_each_form_of_a_claim(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is true is proven, what is not is refuted by a pod and a node, with its line."""
     lines = [f"- name: claim {i}\n  {form}\n" for i, form in enumerate(FORMS)]
@@ -199,6 +200,7 @@ def test_other_sections_are_compared_with_their_conditions(
     assert "nothing else differs: unknown: not compared" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("few_clusters")
 @pytest.mark.parametrize(("value", "answer"), [("count: true", "refuted"), ("sum: 1", "unknown")])
 def test_numbers_of_pods_are_not_negative(
     value: str, answer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -313,6 +315,7 @@ OF_QUOTAS = {
 CAPACITY = POLICIES / "capacity"
 
 
+@pytest.mark.usefixtures("few_clusters")
 @pytest.mark.parametrize("rule", OF_QUOTAS)
 def test_what_is_known_of_objects_and_sums(
     rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
