@@ -128,7 +128,7 @@ def test_no_place_and_no_half_of_a_file_is_too_much(file: Path) -> None:
     random = Random(7)
     text = file.read_text(encoding="utf-8")
     lines = text.split("\n")
-    for _ in range(12):
+    for _ in range(4):
         line = random.randrange(len(lines))
         character = random.randrange(len(lines[line]) + 1)
         cut = "\n".join([*lines[:line], lines[line][:character]])

@@ -293,10 +293,15 @@ def test_what_the_api_accepts_breaks_nothing(manifest: Plain) -> None:
     assert judged(manifest) == []
 
 
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    """Return one for all files, which asks once about what is alike in them."""
+    return Judge()
+
+
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.name.partition(".")[0])
-def test_no_recorded_pod_or_node_breaks_an_assumption(file: Path) -> None:
+def test_no_recorded_pod_or_node_breaks_an_assumption(file: Path, judge: Judge) -> None:
     """But for the few that were recorded without an API server, which would have refused them."""
-    judge = Judge()
     data = file.read_bytes()
     for line in (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines():
         objects = list(objects_of(json.loads(line)))

@@ -6,6 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+import pytest
+
 from policy_sched.prove.prover import Prover, Settings
 
 from .mutants import POLICIES, all_mutants, disagreements, judged
@@ -30,6 +32,7 @@ SAMPLE: Final = slice(0, 12)
 """Of the mutants in turn: one of each policy but the last two."""
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_no_mutant_of_a_sample_is_proven_that_differs(tmp_path: Path) -> None:
     """The command judges 300; most of these are refuted, and the scheduler confirms each."""
     answers = [

@@ -60,7 +60,7 @@ def same(left: OneShotRun, other: OneShotRun, pseudonyms: Pseudonyms) -> list[st
     return [placement.pod for placement, ours, theirs in pairs if ours != theirs]
 
 
-def scenarios(family: str, folder: Path, count: int = 6) -> list[Scenario]:
+def scenarios(family: str, folder: Path, count: int = 3) -> list[Scenario]:
     """Return some recorded scenarios of a family."""
     every = gzip.decompress((CONFORMANCE / f"{family}.jsonl.gz").read_bytes()).splitlines(True)
     some = folder / f"{family}.jsonl"
@@ -199,7 +199,7 @@ def test_no_name_is_left(tmp_path: Path) -> None:
     """The names of a cluster of every kind are nowhere in what is written."""
     every: list[ApiObject] = []
     for family in ("volumes", "spread"):
-        for scenario in scenarios(family, tmp_path, 3):
+        for scenario in scenarios(family, tmp_path):
             every += [*scenario.objects, *scenario.pending]
     objects = reduced(every)
     words = set(texts(msgspec.to_builtins(renamed(objects, Pseudonyms(KEY)))))
