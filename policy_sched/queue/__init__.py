@@ -4,7 +4,11 @@ kube-scheduler's PriorityQueue and nominator. Queueing hints arrive as data; no 
 """
 
 from policy_sched.queue.backoff import SECOND as SECOND, Timing as Timing
-from policy_sched.queue.changes import node_changes as node_changes, pod_changes as pod_changes
+from policy_sched.queue.changes import (
+    node_changes as node_changes,
+    only_nominated as only_nominated,
+    pod_changes as pod_changes,
+)
 from policy_sched.queue.heap import SortKey as SortKey
 from policy_sched.queue.hints import HintTable as HintTable
 from policy_sched.queue.nominator import Nominator as Nominator

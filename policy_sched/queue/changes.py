@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from msgspec.structs import replace
+
 from policy_sched.model import ActionType, ClusterEvent, EventResource, Node, PodInfo
 
 _NODE = EventResource.NODE
@@ -43,6 +45,13 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
     if other or (not actions and not _only_status(old, new)):
         actions.append(ActionType.UPDATE_OTHER)
     return tuple([_event(resource, action) for action in actions])
+
+
+def only_nominated(old: PodInfo, new: PodInfo) -> bool:
+    """Tell whether all that changed of a pod is its nominated node, which a scheduler writes."""
+    cleared = replace(new.pod.status, nominated_node_name=old.nominated_node_name)
+    before = PodInfo.of(replace(new.pod, status=cleared))
+    return old.nominated_node_name != new.nominated_node_name and not pod_changes(old, before)
 
 
 def _generated_claims(info: PodInfo) -> tuple[object, ...]:

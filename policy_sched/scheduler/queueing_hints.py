@@ -19,7 +19,15 @@ from policy_sched import model
 from policy_sched.errors import PluginError
 from policy_sched.framework import EXTENDER, Code, Status
 from policy_sched.framework.runtime import Hook, Runner
-from policy_sched.queue import Gate, HintTable, QueueOrder, SchedulingQueue, SortKey, Timing
+from policy_sched.queue import (
+    Gate,
+    HintTable,
+    QueueOrder,
+    SchedulingQueue,
+    SortKey,
+    Timing,
+    only_nominated,
+)
 from policy_sched.scheduler.attempt import Profile
 from policy_sched.scheduler.canary import Canary, side_hint
 
@@ -34,8 +42,24 @@ REJECTING: Final = (
 #: Pseudo plugin that gates the pods whose profile was removed.
 NO_PROFILE: Final = "NoProfile"
 Events: TypeAlias = tuple[model.ClusterEventWithHint, ...]
+
+
+def _is_news(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
+    """Leave out that the pod itself was nominated, or is no more: its own attempt wrote that."""
+    if (
+        isinstance(old, model.PodInfo)
+        and isinstance(new, model.PodInfo)
+        and new.uid == pod.uid
+        and only_nominated(old, new)
+    ):
+        return model.QueueingHint.SKIP
+    return model.QueueingHint.QUEUE
+
+
 _ANYTHING: Final = (
-    model.ClusterEventWithHint(model.ClusterEvent(model.EventResource.WILDCARD, model.ALL)),
+    model.ClusterEventWithHint(
+        model.ClusterEvent(model.EventResource.WILDCARD, model.ALL), _is_news
+    ),
 )
 
 
