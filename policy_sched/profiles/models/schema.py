@@ -127,11 +127,6 @@ def printed_schema(model: type[Document], extra: tuple[type[Document], ...] = ()
     }
 
 
-def policy_schema() -> Schema:
-    """Return the schema of a Policy document."""
-    return printed_schema(Policy)
-
-
 def configuration_schema() -> Schema:
     """Return the schema of a KubeSchedulerConfiguration document, plugin arguments included."""
     schema = printed_schema(
@@ -174,30 +169,15 @@ def test_schema() -> Schema:
     return schema
 
 
-def experiment_schema() -> Schema:
-    """Return the schema of an Experiment document."""
-    return printed_schema(Experiment)
-
-
-def proof_schema() -> Schema:
-    """Return the schema of a PolicyProof document."""
-    return printed_schema(PolicyProof)
-
-
-def rollout_schema() -> Schema:
-    """Return the schema of a Rollout document."""
-    return printed_schema(Rollout)
-
-
 def schemas() -> dict[str, str]:
     """Return the text of every schema file by its name."""
     printed = {
         defaults.CONFIGURATION_FILE: configuration_schema(),
-        defaults.POLICY_FILE: policy_schema(),
+        defaults.POLICY_FILE: printed_schema(Policy),
         TEST_FILE: test_schema(),
-        defaults.EXPERIMENT_FILE: experiment_schema(),
-        defaults.PROOF_FILE: proof_schema(),
-        defaults.ROLLOUT_FILE: rollout_schema(),
+        defaults.EXPERIMENT_FILE: printed_schema(Experiment),
+        defaults.PROOF_FILE: printed_schema(PolicyProof),
+        defaults.ROLLOUT_FILE: printed_schema(Rollout),
     }
     return {name: _text(schema) for name, schema in printed.items()}
 
