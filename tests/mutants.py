@@ -401,7 +401,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "entry.override(pod, None if wide else rows)",
+        "entry.override(pod, None if filters.dry_run.node_by_node else rows)",
         "pass",
     ),
     Mutant(

@@ -177,14 +177,11 @@ class Updates:
             changed = np.union1d(changed, differ) if changed.size else differ
         if nominated:
             # What pods fit with the nominated ones may change elsewhere, too.
-            wide = filters.dry_run.node_by_node
-            every = wide or filters.changing
-            looked = np.arange(entry.first.size) if every else np.array(rows, np.intp)
-            before = entry.first.take(looked) == FEASIBLE
+            before = entry.first == FEASIBLE
             entry.combine(changed)
-            entry.override(pod, None if wide else rows)
-            now = entry.first.take(looked) == FEASIBLE
-            opened, closed = looked[now > before], looked[before > now]
+            entry.override(pod, None if filters.dry_run.node_by_node else rows)
+            now = entry.first == FEASIBLE
+            opened, closed = (now & ~before).nonzero()[0], (before & ~now).nonzero()[0]
         elif changed.size:
             opened, closed = entry.combine(changed)
         else:
