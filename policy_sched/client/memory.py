@@ -11,7 +11,7 @@ from policy_sched.client.object_writes import WritableStore, carried_out
 from policy_sched.client.protocol import Done
 from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
-from policy_sched.model import Condition, Pod, PodGroup, PodInfo
+from policy_sched.model import Pod, PodCondition, PodGroup, PodInfo
 
 
 class RecordedEvent(msgspec.Struct, frozen=True):
@@ -162,7 +162,7 @@ def nomination_of(request: ObjectRequest) -> str | None:
     return (status["nominatedNodeName"] or "") if "nominatedNodeName" in status else None
 
 
-def condition_of(request: ObjectRequest) -> Condition | None:
+def condition_of(request: ObjectRequest) -> PodCondition | None:
     """Return the condition that a request sets, if any."""
     conditions = request.body.get("status", {}).get("conditions")
-    return msgspec.convert(conditions[0], Condition) if conditions else None
+    return msgspec.convert(conditions[0], PodCondition) if conditions else None

@@ -100,6 +100,7 @@ from policy_sched.model.pod import (
     DiskVolume as DiskVolume,
     IscsiVolume as IscsiVolume,
     Pod as Pod,
+    PodCondition as PodCondition,
     PodResourceClaim as PodResourceClaim,
     PodResourceClaimStatus as PodResourceClaimStatus,
     PodSpec as PodSpec,

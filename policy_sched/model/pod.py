@@ -213,6 +213,12 @@ class ContainerStatus(meta.ApiStruct):
     resources: ResourceRequirements | None = None
 
 
+class PodCondition(meta.Condition, frozen=True, gc=False):
+    """One condition of a pod's status."""
+
+    observed_generation: int = 0
+
+
 class PodStatus(meta.ApiStruct):
     """A pod's observed state."""
 
@@ -220,7 +226,7 @@ class PodStatus(meta.ApiStruct):
     start_time: datetime | None = None
     nominated_node_name: str = ""
     qos_class: str = ""
-    conditions: tuple[meta.Condition, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: dict[str, Amount] = field(default_factory=dict)

@@ -317,16 +317,35 @@ class Bound(msgspec.Struct, frozen=True):
     node: str
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """A pod was not scheduled, as its event says; no request follows if that is its condition."""
+
+    pod: model.PodInfo
+
+
 @dataclass(slots=True)
 class RecordingClient(MemoryClient):
     """Keeps its writes to pods and groups, in order, until they are delivered."""
 
-    writes: list[Bound | ObjectRequest] = field(default_factory=list)
+    writes: list[Bound | Refused | ObjectRequest] = field(default_factory=list)
 
     def bind(self, pod: model.PodInfo, node: str, done: Done) -> None:
         """Bind the pod at once."""
         self.writes.append(Bound(pod, node))
         done(None)
+
+    def record_event(
+        self,
+        pod: model.PodInfo,
+        kind: str,  # noqa: ARG002 - see Client
+        reason: str,
+        action: str,  # noqa: ARG002 - see Client
+        note: str,  # noqa: ARG002 - see Client
+        related: model.PodInfo | None = None,  # noqa: ARG002 - see Client
+    ) -> None:
+        """Note that a pod was not scheduled."""
+        if reason == "FailedScheduling":
+            self.writes.append(Refused(pod))
 
     def _note(self, request: ObjectRequest) -> None:
         condition = condition_of(request)
@@ -479,14 +498,14 @@ class LifeCluster:
         for write in writes:
             if isinstance(write, Bound):
                 self._attempts.append(self._of_bound(write))
-            elif (condition := condition_of(write)) is None:
-                continue
-            elif write.kind is model.PodGroup:
+            elif isinstance(write, Refused):
+                outcome = by_uid[write.pod.uid]
+                if outcome.decision is not None:  # it is not passed over
+                    self._attempts.append(_of_refused(outcome, victims))
+                    victims = []
+            elif write.kind is model.PodGroup and (condition := condition_of(write)) is not None:
                 written = WrittenCondition(condition.status, condition.reason, condition.message)
                 self._attempts.append(LifeAttempt(group=write.key, condition=written))
-            else:
-                self._attempts.append(_of_refused(write, condition, by_uid[write.uid], victims))
-                victims = []
         passed_over = (outcome for outcome in outcomes if outcome.decision is None)
         self._attempts += (LifeAttempt(pod=outcome.pod.key) for outcome in passed_over)
         for write in writes:
@@ -498,7 +517,9 @@ class LifeCluster:
             pod=write.pod.key, node=write.node, best=ranking.best, scores=ranking.scores
         )
 
-    def _deliver(self, write: Bound | ObjectRequest) -> None:
+    def _deliver(self, write: Bound | Refused | ObjectRequest) -> None:
+        if isinstance(write, Refused):
+            return
         if isinstance(write, Bound):
             key = ("Pod", write.pod.namespace, write.pod.name)
         else:
@@ -623,18 +644,15 @@ def _conditions(
     return (*(other for other in before if other.type != condition.type), condition)
 
 
-def _of_refused(
-    request: ObjectRequest, condition: model.Condition, outcome: Outcome, victims: list[str]
-) -> LifeAttempt:
+def _of_refused(outcome: Outcome, victims: list[str]) -> LifeAttempt:
     decision = outcome.decision
-    assert decision is not None, "a pod that is passed over has no condition"
-    failure = outcome.status if isinstance(decision, Bind) else decision
+    failure = outcome.status if decision is None or isinstance(decision, Bind) else decision
     plugins, pending = rejectors(failure)
     return LifeAttempt(
-        pod=request.key,
-        reason=condition.reason,
-        message=condition.message,
-        nominated=nomination_of(request),
+        pod=outcome.pod.key,
+        reason="Unschedulable" if outcome.status.rejected else "SchedulerError",
+        message=outcome.message,
+        nominated=outcome.nominated,
         plugins=sorted(plugins),
         pending=sorted(pending),
         victims=victims,

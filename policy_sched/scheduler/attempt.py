@@ -96,8 +96,9 @@ class Outcome(msgspec.Struct, eq=False):
 
     ``waiting`` means that it holds the node, and that a later `run_due` decides how it ends.
     ``pipeline`` is what decided, None for a pod that was not let into the queue; ``attempt`` is
-    None also where a pod was passed over. ``others``: of a group that was decided together, the
-    outcomes of the rest.
+    None also where a pod was passed over. ``nominated``: the node that a pod that was not scheduled
+    is nominated to from now on, empty for none, None if that stays. ``others``: of a group that was
+    decided together, the outcomes of the rest.
     """
 
     pod: PodInfo
@@ -108,6 +109,7 @@ class Outcome(msgspec.Struct, eq=False):
     waiting: bool = False
     pipeline: Pipeline | None = None
     attempt: Attempt | None = None
+    nominated: str | None = None
     others: tuple[Outcome, ...] = ()
 
     @property

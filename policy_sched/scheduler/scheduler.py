@@ -453,7 +453,7 @@ class Scheduler:
         if queued.gated_by == NO_PROFILE:
             failure.record_no_profile(pod, self.handle)
         pipeline = attempt.profile.pipeline
-        return Outcome(pod, decision, "", message, status, pipeline=pipeline, attempt=attempt)
+        return Outcome(pod, decision, "", message, status, False, pipeline, attempt, nominated)
 
     # Changes of pending pods.
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import WaitingPod, tally
 from policy_sched.framework.evaluate import FEASIBLE, skipped
-from policy_sched.model import Condition, Pod, PodInfo, counted, datetime_of, quantity_text
+from policy_sched.model import Pod, PodCondition, PodInfo, counted, datetime_of, quantity_text
 from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import (
     Attempt,
@@ -39,7 +39,7 @@ from policy_sched.simulate import report
 if TYPE_CHECKING:
     from policy_sched.explain import Explanation
 
-_DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+_DISRUPTED: Final = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
 @dataclass(slots=True)
