@@ -127,8 +127,6 @@ def is_file_of_ours(path: str | Path, pattern: re.Pattern[bytes] = _OURS) -> boo
 
 def leads_out(path: str | Path, roots: Iterable[str | Path]) -> bool:
     """Return whether a path, all symbolic links followed, is below none of the directories."""
-    if "\0" in str(path):
-        return False  # there is no such file, as is said where it is opened
     real = Path(os.path.realpath(path))
     return not any(real.is_relative_to(os.path.realpath(root)) for root in roots)
 

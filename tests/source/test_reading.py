@@ -80,18 +80,6 @@ def test_a_path_with_nul() -> None:
         reading.read_bytes("a\0b")
 
 
-def test_a_path_that_no_file_system_has_leads_nowhere(tmp_path: Path) -> None:
-    """A claim about such a file ended check with a traceback; it is a file that is not there."""
-    claims = tmp_path / "claims.yaml"
-    claims.write_text(
-        "apiVersion: policysched.dev/v1alpha1\nkind: PolicyProof\nname: none\n"
-        'policies: ["a\\0b.yaml"]\nclaims: [{name: passes, always: passes}]\n'
-    )
-    (problem,) = check_files([str(claims)])
-    assert "claims.yaml:4:1: error PS707" in problem.render()
-    assert "is not there" in problem.render()
-
-
 def test_a_stream_without_end() -> None:
     """Standard input is read up to a limit."""
     with pytest.raises(OSError, match="larger than 100 characters"):

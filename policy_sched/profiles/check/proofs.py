@@ -143,7 +143,11 @@ def _named_policies(
     files = _beside(position.name, named)
     for file in files:
         roots = (root_of(position.name), Path(position.name).parent)
-        if leads_out(Path(file), roots) or not Path(file).exists():
+        try:
+            gone = leads_out(Path(file), roots) or not Path(file).exists()
+        except (OSError, ValueError):  # no file system has such a name
+            gone = True
+        if gone:
             why = f"{shortened(file)} is not there, or leads out of the repository"
             return [], [position.diagnostic(models.ModelProblem(path, models.BAD_VALUE, why))]
     policies, problems = load.read_policies(files)

@@ -148,3 +148,16 @@ def test_policies_alone_are_checked_without_plugins() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.parametrize("name", ["a\\0b.yaml", "x" * 300])
+def test_a_file_that_no_file_system_can_have_is_not_there(name: str, tmp_path: Path) -> None:
+    """A claim about such a file ended check with a traceback."""
+    claims = tmp_path / "claims.yaml"
+    claims.write_text(
+        "apiVersion: policysched.dev/v1alpha1\nkind: PolicyProof\nname: none\n"
+        f'policies: ["{name}"]\nclaims: [{{name: passes, always: passes}}]\n'
+    )
+    (problem,) = check_files([str(claims)])
+    assert "claims.yaml:4:1: error PS707" in problem.render()
+    assert "is not there" in problem.render()
