@@ -34,23 +34,17 @@ def handle_scheduling_failure(
     if not there:
         return
     reason = "Unschedulable" if status.rejected else "SchedulerError"
-    if _is_written(pod, reason, message) and nominated in (None, pod.nominated_node_name):
-        return  # as upstream's updatePod: each request keeps bindings waiting for a token
+    if nominated is None or nominated == pod.nominated_node_name:
+        told = reason, message, pod.pod.metadata.generation
+        for before in pod.pod.status.conditions:
+            stated = before.reason, before.message, before.observed_generation
+            if before.type == "PodScheduled" and before.status == "False" and stated == told:
+                return  # as upstream's updatePod: bindings wait for the tokens of needless requests
     request = pod_unschedulable(pod, reason, message, handle.now(), nominated)
     try:
         handle.client.send(request)
     except ClusterError as error:
         LOG.warning("cannot write the condition of pod %s: %s", pod.key, error)
-
-
-def _is_written(pod: PodInfo, reason: str, message: str) -> bool:
-    """Return whether the pod has the condition of a failure already (UpdatePodCondition)."""
-    meta = pod.pod.metadata
-    return any(
-        (before.type, before.status, before.reason, before.message, before.observed_generation)
-        == ("PodScheduled", "False", reason, message, meta.generation)
-        for before in pod.pod.status.conditions
-    )
 
 
 def note_group_failure(
