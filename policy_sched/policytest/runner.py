@@ -183,9 +183,12 @@ def _answered(
     """Give inputs with a url the answers that a scenario states; yield what is wrong with them."""
     asked = {given.name: given for given in declared_inputs(plans) if given.url}
     for name, (blank, answer) in scenario.answers.items():
-        if name and name not in asked:
+        if not (name in asked or (asked and not name)):
             hint = did_you_mean(name, asked) or "an input with a url, of an enabled policy"
             message = f"no input with a url is called {name}"
+            if not name:
+                hint = "leave it out, or name the policy in policies"
+                message = "no enabled policy has an input with a url"
             yield replace(blank, code="PS805", message=message, hint=hint)
         for given in [asked[name]] if name in asked else () if name else asked.values():
             try:

@@ -276,6 +276,11 @@ def _scenario(
         problems.add(("objects",), TOO_LONG, text, hint="divide the test", key=True)
         return None
     unknown, mentioned = ((), ()) if complete else _names(problems, written, stated)
+    if test.plugin is not None and (test.policies or not complete):
+        mentioned = (
+            PlanMention("plugin", test.plugin, problems.blank(("plugin",), False)),
+            *mentioned,
+        )
     return Scenario(
         name=_name(problems, test),
         file=references.file,
@@ -294,7 +299,7 @@ def _scenario(
         unknown=unknown,
         mentions=mentioned,
         untested=tuple(_untested(problems, written, complete=complete)),
-        answers=dict(_answers(problems, references.file, test)),
+        answers=dict(_answers(problems, test)),
         places=_places(problems, stated, inputs, complete=complete),
         plugin=_plugin(problems, test),
     )
@@ -311,11 +316,11 @@ def _inputs(policies: Iterable[LoadedPolicy]) -> dict[str, Kind]:
 
 
 def _answers(
-    problems: Problems, file: str, test: models.PolicyTest
+    problems: Problems, test: models.PolicyTest
 ) -> Iterator[tuple[str, tuple[Diagnostic, Any]]]:
     """Yield what inputs with a url are answered; in records the load watcher answers all."""
     if test.metrics:
-        yield "", (Diagnostic(file, 1, 1, "", ""), test.metrics)
+        yield "", (problems.blank(("metrics",), True), test.metrics)
     for name, answer in test.inputs.items():
         yield name, (problems.blank(("inputs", name), False), answer)
 

@@ -248,6 +248,21 @@ expect: [{pod: p, feasible: [n2, n3]}]
     assert "watcher" in said.split("PS805")[1]
 
 
+@pytest.mark.parametrize(
+    ("line", "said_of_it"),
+    [
+        ("plugin: Nix", "error PS705: there is no plugin Nix that a profile enables"),
+        ("metrics: {nix: 1}", "error PS805: no enabled policy has an input with a url"),
+    ],
+)
+def test_what_a_test_names_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, said_of_it: str
+) -> None:
+    """A test passed whose plugin was in no profile, or whose measurements nothing read."""
+    code, said = told(tmp_path, capsys, f"{line}\n{SMALL}")
+    assert (code, said_of_it in said) == (1, True), said
+
+
 def test_check_knows_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`check` called an object in short form a namespace with unknown fields."""
     test = OBJECTS + "pending: [{pod: p}]\nexpect: [{pod: p, chosen: n1}]\n"
