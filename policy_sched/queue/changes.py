@@ -49,9 +49,10 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
 
 def only_nominated(old: PodInfo, new: PodInfo) -> bool:
     """Tell whether all that changed of a pod is its nominated node, which a scheduler writes."""
+    if old.nominated_node_name == new.nominated_node_name:
+        return False
     cleared = replace(new.pod.status, nominated_node_name=old.nominated_node_name)
-    before = PodInfo.of(replace(new.pod, status=cleared))
-    return old.nominated_node_name != new.nominated_node_name and not pod_changes(old, before)
+    return not pod_changes(old, PodInfo.of(replace(new.pod, status=cleared)))
 
 
 def _generated_claims(info: PodInfo) -> tuple[object, ...]:

@@ -684,8 +684,15 @@ class SchedulingQueue:
         self._set_timer(queued, now)
 
     def _set_timer(self, queued: QueuedPod, now: int) -> None:
-        """Set when a pod of the pool is retried, if a plugin that rejected it asks for that."""
+        """Set when a pod of the pool is retried, if a plugin that rejected it asks for that.
+
+        A gate asks for a time that is over only by mistake: its pod waits twice as long each time,
+        as one that is tried in vain.
+        """
         due = self.hints.retry_at(queued, now)
+        if 0 < due <= now and queued.place is QueueState.GATED:
+            least, most = self.timing.initial_backoff, self.timing.max_backoff
+            due = now + max(least, min(now - queued.enqueued_at, most))
         if due:
             self._timers.set(queued, due)
 

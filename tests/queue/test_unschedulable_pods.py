@@ -203,3 +203,20 @@ def test_a_gate_runs_again_when_its_time_is_up() -> None:
     world.clock.advance(60)
     world.queue.flush()
     assert pod.place is QueueState.ACTIVE
+
+
+def test_a_gate_whose_moment_is_over_backs_off() -> None:
+    """Its pod was judged again and again in one flush, which never ended."""
+    world = Waiting()
+    past = ClusterEventWithHint(TIMER, moment=lambda _queued: 5)
+    world.queue.reload(world.gate, HintTable({"default-scheduler": {"Clock": [past]}}))
+    world.clock.advance(1)
+    pod = world.queue.add(PodInfo.of(make_pod("gated")))
+    for _ in range(64):
+        world.clock.advance(1)
+        world.queue.flush()
+    assert (pod.place, world.asked) == (QueueState.GATED, 10)  # at 1, 2, 4, 8, 16, 26 ... s
+    world.open = True
+    world.clock.advance(10)
+    world.queue.flush()
+    assert pod.place is QueueState.ACTIVE
