@@ -309,7 +309,7 @@ MUTANTS: Final = (
         INPUTS, "            if table.by_key.get(key) is record:\n", "            if True:\n", READ
     ),
     Mutant(
-        INPUTS, "if one[0] != place])\n        self._holders", "])\n        self._holders", READ
+        INPUTS, "if holder[0] != place])\n        self._holders", "])\n        self._holders", READ
     ),
     Mutant(INPUTS, "self._readers[key_of(dropped.given.kind)].remove(dropped)", "pass", READ),
     Mutant(

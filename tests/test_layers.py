@@ -137,6 +137,7 @@ class Facts:
     needed: frozenset[tuple[str, ...]]
     written: tuple[int, ...]
     classes: tuple[str, ...]
+    variables: frozenset[str]
     functions: tuple[tuple[str, int], ...]
     silent: tuple[str, ...]
     mocks: tuple[str, ...]
@@ -166,10 +167,20 @@ def read_once(path: Path, root: Path) -> Facts:
         frozenset(one.module for one in imports(root, at_once(module) if ours else [])),
         tuple(writes(ours)),
         tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
+        frozenset(variables(nodes)),
         tuple((node.name, length(node)) for node in functions),
         tuple(n.name for n in functions if is_test(n) and not ast.get_docstring(n)),
         tuple(name for name in imported if name.startswith("unittest.mock")),
     )
+
+
+def variables(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names that are given to values: of variables, parameters and fields."""
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
 
 
 def is_test(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -461,11 +472,12 @@ def test_every_module_has_a_docstring(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
 def test_names_are_nouns_of_the_domain(folder: Path) -> None:
-    """No module or class is called after nothing in particular."""
+    """No module, class or variable is called after nothing in particular."""
     vague = ("Manager", "Helper", "Utils", "Base", "Impl")
     for path in files_of(folder, SOURCES):
         assert not set(path.stem.split("_")) & set(BANNED_NAMES), path
         assert not [name for name in facts(path).classes if name.strip("_").endswith(vague)], path
+        assert not facts(path).variables & {"found", "one"}, path
 
 
 @pytest.mark.parametrize("folder", folders(TESTS), ids=identify)

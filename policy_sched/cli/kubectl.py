@@ -39,22 +39,22 @@ class KubectlArguments:
 
 def parsed(arguments: Sequence[str]) -> KubectlArguments:
     """Return the arguments. Raises PolicySchedError for a flag of kubectl without a value."""
-    found, left = KubectlArguments(), list(arguments)
+    read, left = KubectlArguments(), list(arguments)
     while left:
         word = left.pop(0)
         if word == "--":
-            found.rest += [word, *left]
+            read.rest += [word, *left]
             break
         name, equals, value = word.partition("=")
         if name not in _FLAGS:
-            found.rest.append(word)
+            read.rest.append(word)
             continue
         if not equals:
             value = left.pop(0) if left else ""
         if not value:
             raise PolicySchedError(f"{name} needs a value")
-        setattr(found, _FLAGS[name], value)
-    return found
+        setattr(read, _FLAGS[name], value)
+    return read
 
 
 def command(given: KubectlArguments, environ: Mapping[str, str], namespace: str) -> list[str]:

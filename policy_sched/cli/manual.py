@@ -299,7 +299,7 @@ def _metrics() -> Iterator[str]:
     yield "## Metrics"
     for title, families in (
         ("kube-scheduler's, with its names, labels and buckets", _named(UpstreamMetrics())),
-        ("policy_sched's own", [named for one in own for named in _named(one)]),
+        ("policy_sched's own", [named for metric in own for named in _named(metric)]),
         ("those of `run --shadow`", _named(ShadowMetrics())),
         ("health checks, on `/metrics/slis`", _named(HealthMetrics())),
     ):

@@ -121,7 +121,7 @@ def replay(  # noqa: PLR0913  # the options of the verb
     if new is None:
         held = agreement(recording, sets, default, span, notes, logged)
         if report is not None:
-            plans = {digest[:12]: one.plans for digest, one in sets.items()}
+            plans = {digest[:12]: policies.plans for digest, policies in sets.items()}
             made = origin(facts, plans or {"default": default.plans})
             write_page(report, agreement_page(held), made)
         return _written(held, output, failed=fail_on is not None and held.differ > 0)
@@ -189,9 +189,9 @@ def _in_force(
     first = in_force_at(recording, span[0])
     if first not in sets:
         return Contender(default.plans, default.measures)
-    measures = {name: rule for one in sets.values() for name, rule in one.measures.items()}
+    measures = {name: rule for each in sets.values() for name, rule in each.measures.items()}
     return Contender(
-        sets[first].plans, measures, {digest: one.compilation for digest, one in sets.items()}
+        sets[first].plans, measures, {digest: each.compilation for digest, each in sets.items()}
     )
 
 

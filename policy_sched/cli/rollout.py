@@ -156,14 +156,14 @@ async def _of_cluster(action: str, name: str, kubeconfig: str, output: Output) -
     environment, access = environment_of(kubeconfig)
     settings = Settings(qps=50, burst=100, timeout=_SECONDS, read_only=action == "status")
     async with Api(access, environment, settings) as api:
-        found = await _objects(api, name)
+        objects = await _objects(api, name)
         if action == "status":
-            return _shown(found, output)
-        if len(found) > 1:
-            names = ", ".join(sorted(one["metadata"]["name"] for one in found))
+            return _shown(objects, output)
+        if len(objects) > 1:
+            names = ", ".join(sorted(item["metadata"]["name"] for item in objects))
             raise PolicySchedError(f"there are several rollouts: name one of {names}")
-        (one,) = found
-        await _request(api, "promote" if action == "promote" else "abort", one, output)
+        (item,) = objects
+        await _request(api, "promote" if action == "promote" else "abort", item, output)
     return OK
 
 
@@ -201,17 +201,17 @@ async def _objects(api: Api, name: str) -> list[dict[str, Any]]:
     return [{**implied, **item} for item in items]
 
 
-def _shown(found: list[dict[str, Any]], output: Output) -> int:
+def _shown(objects: list[dict[str, Any]], output: Output) -> int:
     """Print the status of rollouts; those that have not begun say so."""
     reports: list[RolloutReport] = []
-    for value in found:
+    for value in objects:
         try:
             reports.append(report_of_object(value))
         except StateError as error:
-            if len(found) == 1:
+            if len(objects) == 1:
                 raise
             print(f"policy-sched: {error}", file=sys.stderr)
-    if output == "json" and len(found) > 1:
+    if output == "json" and len(objects) > 1:
         sys.stdout.write(json_text({"items": [report.document() for report in reports]}))
         return OK
     for number, report in enumerate(reports):

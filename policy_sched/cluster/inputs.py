@@ -137,38 +137,38 @@ class Inputs:
         if not readers:
             return None
         place = _place(item)
-        return InputChange({one.given.identity: one.keys.get(place) for one in readers})
+        return InputChange({reader.given.identity: reader.keys.get(place) for reader in readers})
 
     @property
     def kinds(self) -> frozenset[Kind]:
         """The kinds of objects that are read."""
-        return frozenset(one.given.kind for one in self._declared.values())
+        return frozenset(declared.given.kind for declared in self._declared.values())
 
     def declare(self, given: DeclaredInput) -> None:
         """Keep an input from now on, with the objects of its kind that are there."""
-        one = self._declared.get(given.identity)
-        if one is not None:
-            one.everywhere = one.everywhere or given.everywhere
+        declared = self._declared.get(given.identity)
+        if declared is not None:
+            declared.everywhere = declared.everywhere or given.everywhere
             return
-        one = _Input(given, self._nodes, self._now, self.problems)
-        self._declared[given.identity] = one
-        self._readers.setdefault(key_of(given.kind), []).append(one)
+        declared = _Input(given, self._nodes, self._now, self.problems)
+        self._declared[given.identity] = declared
+        self._readers.setdefault(key_of(given.kind), []).append(declared)
         cached = self._cached(given)
         if cached is not None:
-            one.table.by_key = cached
+            declared.table.by_key = cached
             return
         for item in self._objects.of_kind(given.kind):
-            one.changed(None, item)
-        self._objects.listen(given.kind, one.changed)
+            declared.changed(None, item)
+        self._objects.listen(given.kind, declared.changed)
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return by name how many objects the inputs have, and how many they cannot have."""
         invalid = Counter(identity for identity, _ in self.problems)
         counts: dict[str, tuple[int, int]] = {}
-        for identity, one in self._declared.items():
-            before = counts.get(one.given.name, (0, 0))
-            counts[one.given.name] = (
-                before[0] + len(one.table.by_key),
+        for identity, declared in self._declared.items():
+            before = counts.get(declared.given.name, (0, 0))
+            counts[declared.given.name] = (
+                before[0] + len(declared.table.by_key),
                 before[1] + invalid[identity],
             )
         return counts
@@ -285,7 +285,7 @@ class _Input:
         if before is not None and before != key:
             self._drop(before, place)
         if others:
-            others = tuple([one for one in others if one[0] != place])
+            others = tuple([holder for holder in others if holder[0] != place])
         self._holders[key] = (*others, (place, record))
         self._settle(key)
 
@@ -301,7 +301,7 @@ class _Input:
         self._problems.note(given.identity, InputProblem(given.name, given.kind, place, why))
 
     def _drop(self, key: str, place: Place) -> None:
-        others = tuple([one for one in self._holders[key] if one[0] != place])
+        others = tuple([holder for holder in self._holders[key] if holder[0] != place])
         if others:
             self._holders[key] = others
         else:

@@ -90,6 +90,6 @@ def _rest(source: PolicySource) -> PolicySource:
     return replace(source, filter=(), score=score, **_SHARED)
 
 
-def _same(one: object, other: object) -> bool:
+def _same(old: object, other: object) -> bool:
     """Return whether two values are the same, types of numbers included."""
-    return content_hash(one) == content_hash(other)
+    return content_hash(old) == content_hash(other)

@@ -297,7 +297,7 @@ def _add_queue(explanation: report.Explanation, scheduler: Scheduler, pod: PodIn
     """Add in which of several queues a pod waits, behind which pods, and which one holds it."""
     name, holding = scheduler.queue.queue_of(pod.uid)
     if name or holding:
-        keys = [one.info.key for one in scheduler.queue.active() if one.queue == name]
+        keys = [queued.info.key for queued in scheduler.queue.active() if queued.queue == name]
         ahead = keys.index(pod.key) if pod.key in keys else 0
         explanation.queue = report.QueuePosition(name, ahead, keys[0] if ahead else "", holding)
 

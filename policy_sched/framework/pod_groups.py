@@ -147,21 +147,21 @@ class PodGroups:
         self, key: model.GroupKey, gone: Sequence[model.PodInfo]
     ) -> model.GroupCounts:
         """Return the counts of a group as if some of its pods on nodes did not exist."""
-        found = self._without(key, gone)
-        return replace(found, members=found.members - len(gone)) if gone else found
+        counts = self._without(key, gone)
+        return replace(counts, members=counts.members - len(gone)) if gone else counts
 
     def _without(self, key: model.GroupKey, pods: Sequence[model.PodInfo]) -> model.GroupCounts:
         """Return the counts with some pods neither scheduled nor waiting."""
-        found, held = self.of(key), self._waiting.of_group(key)
+        counts, held = self.of(key), self._waiting.of_group(key)
         waiting = [pod for pod in pods if pod.uid in held]
         placed = self._cache.groups.pods(key)
         scheduled = [pod for pod in pods if pod.uid in placed and pod.uid not in held]
         if not waiting and not scheduled:
-            return found
+            return counts
         return replace(
-            found,
-            scheduled=found.scheduled - len(scheduled),
-            waiting=found.waiting - len(waiting),
+            counts,
+            scheduled=counts.scheduled - len(scheduled),
+            waiting=counts.waiting - len(waiting),
             requested=_requested(self._cache.groups.of(key), pods),
         )
 
@@ -179,15 +179,15 @@ class PodGroups:
             if len(self._known) > _LIMIT:
                 self._known.clear()
             self._known[key] = known = (state, self._counted(key, placed, pending))
-        found = known[1]
+        counts = known[1]
         history = self._histories.get(key)
         if not waiting and history is None:
-            return found
+            return counts
         history = history or _NO_HISTORY
         first = next(iter(waiting.values()), None)
         return replace(
-            found,
-            scheduled=found.scheduled - len(waiting),
+            counts,
+            scheduled=counts.scheduled - len(waiting),
             waiting=len(waiting),
             waiting_since=None if first is None else first.started,
             tried_since=history.tried_since,

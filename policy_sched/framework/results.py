@@ -69,7 +69,7 @@ class FilterResult(msgspec.Struct, frozen=True):
     @staticmethod
     def of(codes: Codes, *statuses: Status) -> FilterResult:
         """Return a verdict whose code i means ``statuses[i - 1]``."""
-        return FilterResult(codes, lambda _rows, found: [statuses[c - 1] for c in found.tolist()])
+        return FilterResult(codes, lambda _rows, given: [statuses[c - 1] for c in given.tolist()])
 
 
 PASSES: Final = FilterResult(None, lambda _rows, _codes: [])

@@ -69,7 +69,7 @@ class PolicyCompiler:
         with one_evaluation():
             sections = self._sections()
             # One that is read only where a parameter says otherwise costs nothing.
-            read = [one for one in sections.aggregates if one.identity in self._low.aggregates]
+            read = [each for each in sections.aggregates if each.identity in self._low.aggregates]
             sections = replace(sections, aggregates=tuple(read))
             self._limit_cost(sections)
         return sections
@@ -449,7 +449,7 @@ class PolicyCompiler:
     def _moments(self) -> Iterator[Moment]:
         """Yield when the rules that reject pods may change by time, whatever the node."""
         for rule in self.policy.rejecting:
-            for moment in self.policy.moments(rule).found:
+            for moment in self.policy.moments(rule).stated:
                 try:
                     terms = [self._value(self._low.lower(term, {})) for _, term in moment.terms]
                 except lower.Refusal:

@@ -20,7 +20,7 @@ from policy_sched.language.ir import Reads, Recording, Site, field_of_column
 from policy_sched.language.runtime import NOT_NEGATIVE, SURE_SCORE, Activation, Runtime
 from policy_sched.model import PodInfo
 
-_STATIC: Final = [one.name for one in NODE_COLUMNS.values() if one.kind is Kind.STATIC]
+_STATIC: Final = [column.name for column in NODE_COLUMNS.values() if column.kind is Kind.STATIC]
 _KEPT_FIELDS: Final = {field_of_column((name, "")) for name in _STATIC} - {
     *("images", "deviceAllocatable", "deviceRequested")
 } | {"input", *NODE_FIELDS}
@@ -445,7 +445,7 @@ class BoundUnit:
         except values.LimitError as error:
             return values.Failure("exhausted", str(error))
 
-    def one(self, root: Root, out: Out) -> Any:
+    def value_of(self, root: Root, out: Out) -> Any:
         """Return a root's value, or the Failure in its place."""
         if isinstance(out, values.Failure):
             return out
@@ -456,7 +456,7 @@ class BoundUnit:
 
     def evaluate(self, root: int, pod: PodInfo | None, cycle: Any, row: int) -> Any:
         """Return the value of the root of a number for one row, or the Failure in its place."""
-        return self.one(self.unit.roots[root], self.scalar(pod, cycle, row))
+        return self.value_of(self.unit.roots[root], self.scalar(pod, cycle, row))
 
     def vector(self, pod: PodInfo | None, cycle: Activation, rows: Any, n: int) -> Any:
         """Run the vector function over ``n`` rows: a slice, row numbers, or None for all rows.

@@ -377,7 +377,7 @@ def _now(test: models.PolicyTest, stated: TestObjects, *, complete: bool) -> int
     if not complete or test.plugin is None:
         return EPOCH
     created = [
-        nanoseconds(one.metadata.creation_timestamp) for one in (*stated.objects, *stated.pending)
+        nanoseconds(item.metadata.creation_timestamp) for item in (*stated.objects, *stated.pending)
     ]
     return max([EPOCH, *(time + SECOND for time in created)])
 

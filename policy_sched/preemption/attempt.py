@@ -48,8 +48,8 @@ class Victims(msgspec.Struct, frozen=True):
     @property
     def some(self) -> NDArray[np.bool_]:
         """Return on which nodes there is any, shape (m,)."""
-        found: NDArray[np.bool_] = np.logical_or.reduce(self.pods.there, axis=0)
-        return found
+        some: NDArray[np.bool_] = np.logical_or.reduce(self.pods.there, axis=0)
+        return some
 
     def at(self, places: NDArray[np.intp]) -> Victims:
         """Return the victims on the nodes at some places."""

@@ -83,7 +83,7 @@ class Budgets:
         """
         self._refresh()
         there = victims.there
-        found: NDArray[np.bool_] | None = None
+        violating: NDArray[np.bool_] | None = None
         for number, budget in enumerate(self._budgets):
             if budget.allowed >= there.shape[0]:
                 continue
@@ -94,8 +94,8 @@ class Budgets:
             if budget.allowed > 0:
                 chosen &= running_count(chosen) > budget.allowed
             if chosen.any():
-                found = chosen if found is None else found | chosen
-        return found
+                violating = chosen if violating is None else violating | chosen
+        return violating
 
     def violating_on(self, victims: Sequence[PodInfo | None]) -> list[bool]:
         """Do as `violating` for the victims of one node, the most important first."""

@@ -217,11 +217,11 @@ class _Feasibility:
         attempt, nodes, rows = self._attempt, self._nodes, self._rows
         pod, state, filters = attempt.pod, attempt.state, attempt.filter_dry_run
         chosen = None if nodes.covers_all_rows else rows
-        found = filters.fits(nodes, state, pod, chosen, among, moved=moved)
+        fits = filters.fits(nodes, state, pod, chosen, among, moved=moved)
         if self._added is not None:
-            again = np.flatnonzero(found & self._shared)
+            again = np.flatnonzero(fits & self._shared)
             if again.size:
                 with nodes:
                     nodes.add_all(self._added)
-                    found[again] = filters.fits(nodes, state, pod, rows[again], moved=True)
-        return found
+                    fits[again] = filters.fits(nodes, state, pod, rows[again], moved=True)
+        return fits

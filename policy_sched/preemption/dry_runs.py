@@ -502,8 +502,8 @@ class DryRun:
         unexplained = rows[self._reasons[rows] == NOTHING]
         if unexplained.size:
             victims = self._search.victims(attempt.pod, unexplained)
-            found = dry_run.why_not(attempt, victims.at(np.flatnonzero(victims.some)))
-            self._reasons[list(found)] = self._table.numbers(list(found.values()))
+            reasons = dry_run.why_not(attempt, victims.at(np.flatnonzero(victims.some)))
+            self._reasons[list(reasons)] = self._table.numbers(list(reasons.values()))
         numbers = np.zeros(self._found.size, np.intp)
         numbers[rows] = self._reasons[rows]
         return Rejections(numbers, self._table)

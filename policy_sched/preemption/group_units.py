@@ -41,9 +41,9 @@ def units_below(cache: Cache, objects: ApiObjects, priority: int, now: int) -> l
     ``now``: the start of pods that have none, in ns since 1970.
     """
     whole = {
-        _key(one): one
-        for one in objects.of(model.PodGroup)
-        if one.spec.disruption_mode == model.WHOLE_GROUP
+        _key(declared): declared
+        for declared in objects.of(model.PodGroup)
+        if declared.spec.disruption_mode == model.WHOLE_GROUP
     }
     by_unit: dict[object, list[model.PodInfo]] = {}
     for pod in _pods_on_nodes(cache):

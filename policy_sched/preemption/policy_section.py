@@ -83,7 +83,7 @@ class BoundPreemption:
 
     def eligible(self, pod: PodInfo, now: int) -> bool:
         """Return whether the pod may evict others at all."""
-        return bool(self._eligible.one(pod, Case(now), 0))
+        return bool(self._eligible.value(pod, Case(now), 0))
 
     def victim(self, pod: PodInfo, now: int, pods: PodRows) -> npt.NDArray[np.bool_]:
         """Return which pods may be evicted."""
@@ -111,7 +111,7 @@ class BoundPreemption:
                     row = columns.item(line, place)
                     info = self._pods.infos[row] if there.item(line, place) else None
                     node = nodes.item(row)
-                    if info is not None and self._victim.one(pod, Case(now, info), node):
+                    if info is not None and self._victim.value(pod, Case(now, info), node):
                         victims.append((-1, info, node))
                         flags[line, place] = True
         finally:
@@ -128,7 +128,7 @@ class BoundPreemption:
         before, self._runtime.taken = len(taken), taken
         try:
             for victim, node in unit:
-                if not self._victim.one(pod, Case(now, victim), node):
+                if not self._victim.value(pod, Case(now, victim), node):
                     del taken[before:]
                     return False
                 taken.append((-1, victim, node))
@@ -170,7 +170,7 @@ class BoundPreemption:
         unit = self._unit
         if unit is None or not unit.reads.pod <= {("podGroup",)}:
             return unit is None
-        return not unit.one(None, Case(), 0)
+        return not unit.value(None, Case(), 0)
 
     @property
     def unit(self) -> Callable[[PodInfo, GroupCounts], str] | None:
@@ -178,7 +178,7 @@ class BoundPreemption:
         unit = self._unit
         if unit is None:
             return None
-        return lambda pod, counts: str(unit.one(pod, Case(pod_group=counts), 0))
+        return lambda pod, counts: str(unit.value(pod, Case(pod_group=counts), 0))
 
     def victim_order(self, pod: PodInfo | None, rows: Rows) -> tuple[Keys, ...]:
         """Return the keys of pods, shape (p,); the most important pod has the least."""
@@ -216,7 +216,7 @@ class _BoundChoice:
         """What it reads."""
         return self._choice.unit.reads
 
-    def one(self, pod: PodInfo | None, case: Case, row: int) -> Any:
+    def value(self, pod: PodInfo | None, case: Case, row: int) -> Any:
         """Return the value for one victim or node."""
         value = self._unit.evaluate(0, pod, case, row)
         if isinstance(value, Failure):
@@ -239,7 +239,7 @@ class _BoundChoice:
             strict=True,
         )
         keys = [
-            self.one(pod, Case(now, infos[row]), node) if there else None
+            self.value(pod, Case(now, infos[row]), node) if there else None
             for row, node, there in places
         ]
         return _array(keys).reshape(rows.shape)
@@ -253,7 +253,7 @@ class _BoundChoice:
             if error is None or not np.any(error):
                 return self.ordered(self._numbers(value, shape))
         keys = [
-            self.one(pod, Case(now, None, nodes.listed(place), violations), row)
+            self.value(pod, Case(now, None, nodes.listed(place), violations), row)
             for place, (row, violations) in enumerate(
                 zip(nodes.rows.tolist(), nodes.violations.tolist(), strict=True)
             )

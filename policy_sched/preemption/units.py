@@ -132,14 +132,14 @@ class VictimUnits:
         """Return the pods on nodes without a group that have a text."""
         by_text = self._by_text
         if by_text is None:
-            pods, found = self._cache.pods, dict[tuple[str, str], list[int]]()
+            pods, rows = self._cache.pods, dict[tuple[str, str], list[int]]()
             on_nodes = np.flatnonzero(pods.node.values[: pods.n] >= 0).tolist()
             for row in on_nodes:
                 info = pods.infos[row]
                 if info is not None and not info.pod_group:
-                    found.setdefault((info.namespace, self._text(info)), []).append(row)
+                    rows.setdefault((info.namespace, self._text(info)), []).append(row)
             self._handle.budget.spend(len(on_nodes))
-            self._by_text = by_text = found
+            self._by_text = by_text = rows
         return by_text[namespace, text]
 
     def _arranged(self, taken: list[_Taken]) -> NodeUnits:

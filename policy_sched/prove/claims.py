@@ -103,13 +103,13 @@ def claims_of(policy: PolicyTerms) -> Iterator[Claim]:
         yield from _of_score(policy, policy.score)
 
 
-def claim_of_both(one: PolicyTerms, other: PolicyTerms) -> Claim:
+def claim_of_both(first: PolicyTerms, other: PolicyTerms) -> Claim:
     """Return the claim of two policies that filter."""
     return Claim(
-        f"{one.name} and {other.name}: some node passes both",
-        conjunction(one.passes, other.passes), "together they reject every node",
-        one.filter[0].source, (one.name, other.name), lambda run: bool(run.seen.feasible),
-        (*one.match, *one.filter, *other.match, *other.filter),
+        f"{first.name} and {other.name}: some node passes both",
+        conjunction(first.passes, other.passes), "together they reject every node",
+        first.filter[0].source, (first.name, other.name), lambda run: bool(run.seen.feasible),
+        (*first.match, *first.filter, *other.match, *other.filter),
     )  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def _sections(policy: PolicyTerms) -> tuple[_Section, ...]:
 def _of_section(policy: PolicyTerms, section: _Section) -> Iterator[Claim]:
     """Yield of rules that they do not fail, and that they reject something."""
     for i, rule in enumerate(section.rules):
-        given = conjunction(section.reached, *(one.passes for one in section.rules[:i]))
+        given = conjunction(section.reached, *(earlier.passes for earlier in section.rules[:i]))
         rules, name = (*policy.match, *section.rules[: i + 1]), f"{policy.name}.{rule.name}"
         wrong = partial(_says, section.stage, f"rule {name}: ")
         yield from _never_fails(policy, given, wrong, rules)
@@ -196,9 +196,9 @@ def _of_section(policy: PolicyTerms, section: _Section) -> Iterator[Claim]:
 
 def _says(stage: str, words: str, run: Run) -> bool:
     """Return whether a stage rejects, in words that begin so."""
-    found = getattr(run.seen, stage)
-    given = found.values() if isinstance(found, Mapping) else [found] if found else ()
-    return any(str(reason).startswith(words) for why in given for reason in why.reasons or ())
+    seen = getattr(run.seen, stage)
+    rejections = seen.values() if isinstance(seen, Mapping) else [seen] if seen else ()
+    return any(str(reason).startswith(words) for why in rejections for reason in why.reasons or ())
 
 
 def _rejected_by(rule: str, run: Run) -> bool:
@@ -276,13 +276,13 @@ def _alike(old: PolicyTerms, new: PolicyTerms, made: Terms) -> Iterator[Claim]:
     claim = partial(_of_versions, (old, new))
     yield from _pass_alike(old, new, claim)
     yield from _score_alike(old, new, claim, made)
-    for words, function, one, other, of in (
+    for words, function, before, other, of in (
         ("evict others", ELIGIBLE, old.preempts, new.preempts, [old.eligible, new.eligible]),
         ("be evicted", VICTIM, old.evicts, new.evicts, [old.victim, new.victim]),
     ):
         if any(of):
             yield claim(
-                f"the same pods may {words}", unlike(one, other), "it may on one side", of,
+                f"the same pods may {words}", unlike(before, other), "it may on one side", of,
                 says=function, evicts=True,
             )  # fmt: skip
     if old.rest or new.rest:
@@ -305,12 +305,12 @@ def _of_versions(
     def judge(run: Run) -> str:
         ran = [run(names[i], claim.plugin, new=bool(i)) for i in (0, 1)]
         if claim.differ is not None:
-            found = claim.differ(ran[0][1], ran[1][1])
+            differ = claim.differ(ran[0][1], ran[1][1])
             told = [_outcome(seen, claim) for _, seen in ran]
         else:
             said = [bound_says(ran[i][0], "".join(names[i]))[says] for i in (0, 1)]
-            told, found = ["yes" if one else "no" for one in said], said[0] != said[1]
-        return f"{refuted}: {told[0]} before, {told[1]} now" if found else ""
+            told, differ = ["yes" if answer else "no" for answer in said], said[0] != said[1]
+        return f"{refuted}: {told[0]} before, {told[1]} now" if differ else ""
 
     claim = Claim(
         f"{name}: {words}", term, refuted, source, names[0], judge, rules, never=True,

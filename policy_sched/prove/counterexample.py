@@ -301,7 +301,7 @@ def _running(values: Values, name: str = "running") -> Iterator[Plain]:
 
 def node_of(test: Plain) -> str:
     """Return the name of the node that a test is about."""
-    names = (one["metadata"]["name"] for one in test["objects"] if one["kind"] == "Node")
+    names = (item["metadata"]["name"] for item in test["objects"] if item["kind"] == "Node")
     return str(next(names))
 
 

@@ -82,10 +82,10 @@ _MOST: Final = 20
 
 def _moments(text: str) -> Iterator[datetime]:
     """Yield moments that are as long before the time of an example as a text says, and nearly."""
-    found = _DURATION.fullmatch(text)
-    for off in (0, 1) if found else ():
-        unit = {"s": 1, "m": 60, "h": 3600}[found[2]]  # type: ignore[index]  # it matches
-        yield datetime(2026, 1, 1, 12, 30) - timedelta(seconds=int(found[1]) * unit - off)  # type: ignore[index]
+    duration = _DURATION.fullmatch(text)
+    for off in (0, 1) if duration else ():
+        unit = {"s": 1, "m": 60, "h": 3600}[duration[2]]  # type: ignore[index]  # it matches
+        yield datetime(2026, 1, 1, 12, 30) - timedelta(seconds=int(duration[1]) * unit - off)  # type: ignore[index]
 
 
 def plainest(leaf: Any, key: tuple[Any, ...]) -> Any:
@@ -103,12 +103,12 @@ def plainest(leaf: Any, key: tuple[Any, ...]) -> Any:
 def _named(policies: Sequence[check.CheckedPolicy]) -> tuple[list[Any], set[str]]:
     """Return the texts and numbers that policies and their parameters name, and the variables."""
     todo: list[Any] = [*policies]
-    found: dict[Any, None] = {}
+    named: dict[Any, None] = {}
     variables = set[str]()
     while todo:
         match todo.pop():
             case check.CheckedPolicy() as policy:
-                found |= dict.fromkeys(_plain(policy.params))
+                named |= dict.fromkeys(_plain(policy.params))
                 todo += [getattr(policy, name) for name in policy.__struct_fields__]
             case check.Checked() as checked:
                 todo.append(checked.core)
@@ -117,7 +117,7 @@ def _named(policies: Sequence[check.CheckedPolicy]) -> tuple[list[Any], set[str]
             case ast.Core() as core:
                 parts = [*check.walk(core)]
                 constants = (part.value for part in parts if isinstance(part, ast.Const))
-                found |= dict.fromkeys(of for constant in constants for of in _plain(constant))
+                named |= dict.fromkeys(of for constant in constants for of in _plain(constant))
                 variables |= {part.name for part in parts if isinstance(part, ast.Var)}
             case Mapping() as inner:
                 todo += inner.values()
@@ -125,7 +125,7 @@ def _named(policies: Sequence[check.CheckedPolicy]) -> tuple[list[Any], set[str]
                 todo += parts
             case msgspec.Struct() as record:
                 todo += [getattr(record, name) for name in record.__struct_fields__]
-    return list(found), variables
+    return list(named), variables
 
 
 def _plain(value: Any) -> Iterator[Any]:
@@ -327,7 +327,7 @@ def differing(name: str, sides: Sequence[Sequence[str]], leaves: Leaves) -> Iter
                 test = document(Values(cluster), paths, (name,) if own else ())
                 _, scheduler, policies = loaded(test)
                 tables = scheduler.handle.nodes, scheduler.handle.pods
-                bound.append((scheduler, [bind(policies[one.name], *tables) for one in own]))
+                bound.append((scheduler, [bind(policies[rules.name], *tables) for rules in own]))
             for pod in pods:
                 values = {**cluster, **pod}
                 info = pending_pod(Values(values))
@@ -396,7 +396,7 @@ def differences(
 ) -> Iterator[tuple[str, ExpectedOutcome, ExpectedOutcome]]:
     """Yield what becomes of the pods of tests with each of two sides, with the test's name."""
     old, _ = sides
-    for scenario in [one for path in old for one in _scenarios(_tests_of(path), old)][:_MOST]:
+    for scenario in [tried for path in old for tried in _scenarios(_tests_of(path), old)][:_MOST]:
         both = []
         for paths in sides:
             with suppress(PolicySchedError):

@@ -147,14 +147,14 @@ def of_list(items: Any, position: Any, default: Any) -> Any:
     """Return the element of a list at a position, a default where it has none."""
     if not isinstance(items, Listing):
         return None
-    found, before = default, 0
+    chosen, before = default, 0
     cases = []
     for taken, item in items.items:
         cases.append((conjunction(taken, equal(before, position)), item))
         before = before + ite(taken, 1, 0)
     for test, item in reversed(cases):
-        found = ite(test, item, found)
-    return found
+        chosen = ite(test, item, chosen)
+    return chosen
 
 
 def _in(value: Any, items: Any) -> Any:
@@ -338,7 +338,7 @@ class Printer:
     def _read(self, op: ir.Op, value: Any, env: Environment) -> Any:
         """Return a value in the form of its operation: numbers of what is opaque are constants."""
         if isinstance(value, Choice) and op.rep in "bisfce":
-            return of_choice(value, lambda one: self._read(op, one, env))
+            return of_choice(value, lambda branch: self._read(op, branch, env))
         if isinstance(value, Opaque) and op.rep != "o":
             return self._constant(op, value.key)
         if op.rep in _FORMS and not _FORMS[op.rep](value):
@@ -496,7 +496,7 @@ class Printer:
         """Return a field of an object."""
         match value:
             case Choice():
-                return of_choice(value, lambda one: self.field(one, name, rep))
+                return of_choice(value, lambda branch: self.field(branch, name, rep))
             case Record():
                 return self.world.attribute(value, name, rep)
             case Scores():
@@ -543,11 +543,11 @@ class Printer:
         self, call: ir.Call, guards: Sequence[Any], given: Sequence[Any], rep: str
     ) -> Any:
         """Return the (value, error) of a call that may fail."""
-        known = FALLIBLE.get(_NAMES.get(call.function, ""))
-        found = None if known is None else known(*given)
-        if found is None:
+        term = FALLIBLE.get(_NAMES.get(call.function, ""))
+        pair = None if term is None else term(*given)
+        if pair is None:
             return None
-        (value, fails), wrong = found, disjunction(*map(failed, guards))
+        (value, fails), wrong = pair, disjunction(*map(failed, guards))
         default, site = self._known(call.default, rep), (call.site or 1) + CONVERSION - 1
         error = ite(conjunction(negation(wrong), fails), site, 0)
         return ite(disjunction(wrong, fails), default, value), error
@@ -566,7 +566,7 @@ class Printer:
             return Opaque((*mapping.key, self._spelt(key)))
         if isinstance(mapping, Choice):
             rest = given[1:]
-            return of_choice(mapping, lambda one: self._of_map((one, *rest), there=there))
+            return of_choice(mapping, lambda branch: self._of_map((branch, *rest), there=there))
         if isinstance(mapping, MappingTerm) and isinstance(key, str):
             if mapping.kind == "amounts":
                 return None
@@ -576,14 +576,14 @@ class Printer:
             return None
         if not is_term(key):
             return key in mapping if there else self._known(mapping.get(key, default), "o")
-        found = False if there else default
+        chosen = False if there else default
         for name, value in mapping.items():
-            found = ite(equal(key, name), True if there else self._known(value, "o"), found)
-        return found
+            chosen = ite(equal(key, name), True if there else self._known(value, "o"), chosen)
+        return chosen
 
     def _amount(self, mapping: Any, resource: Any) -> Any:
         if isinstance(mapping, Choice):
-            return of_choice(mapping, lambda one: self._amount(one, resource))
+            return of_choice(mapping, lambda branch: self._amount(branch, resource))
         if isinstance(mapping, dict) and isinstance(resource, str):
             return mapping.get(resource, 0)
         if isinstance(mapping, MappingTerm) and isinstance(resource, str):
@@ -631,8 +631,8 @@ class Printer:
         """
         value, error = self._constant(op, ("opaque", self._digest(op, env)))
         if loop.kind is not ir.LoopKind.FOLD and not loop.site:
-            one = Listing(((True, Opaque(("element", self._digest(op, env)))),))
-            alone = Unrolled(self, op, loop, one, env).result()
+            single = Listing(((True, Opaque(("element", self._digest(op, env)))),))
+            alone = Unrolled(self, op, loop, single, env).result()
             if alone is not None:
                 self.made.fact(implies(failed(error), failed(alone[1])))
         return value, error
@@ -809,21 +809,21 @@ class Unrolled:
         """Return (value, error), or None where the loop has no term."""
         match self._loop.kind:
             case ir.LoopKind.ALL | ir.LoopKind.EXISTS:
-                found = self._quantifier(every=self._loop.kind is ir.LoopKind.ALL)
+                pair = self._quantifier(every=self._loop.kind is ir.LoopKind.ALL)
             case ir.LoopKind.COUNT:
-                found = counted([taken for taken, _, _ in self._elements()]), 0
+                pair = counted([taken for taken, _, _ in self._elements()]), 0
             case ir.LoopKind.SUM_INT:
-                found = self._sum()
+                pair = self._sum()
             case ir.LoopKind.SUM_DOUBLE:
-                found = self._sum_of_doubles()
+                pair = self._sum_of_doubles()
             case ir.LoopKind.LIST:
                 items = [(t, self._printer.term(self._value, e)) for t, _, e in self._elements()]
-                found = Listing(tuple(items)), 0
+                pair = Listing(tuple(items)), 0
             case ir.LoopKind.FOLD if self._first is not None:
-                found = self._fold(self._first)
+                pair = self._fold(self._first)
             case _:
                 return None
-        value, error = found
+        value, error = pair
         for stage in reversed(self._stage_errors):
             error = ite(failed(stage), stage, error)
         return value, error

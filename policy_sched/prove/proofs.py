@@ -62,15 +62,15 @@ _LIMIT: Final = "another number of pods or of their requests"
 def proofs_in(path: str) -> list[CheckedProof]:
     """Return the PolicyProofs of a file. Raises PolicyError with the errors of all of them."""
     file = load_file(Path(path))
-    found: list[CheckedProof] = []
+    proofs: list[CheckedProof] = []
     problems: list[Diagnostic] = list(file.problems)
     for document in file.documents:
         if is_proof(document.marked):
             proof, wrong = check_proof(document.marked)
             problems += wrong
-            found += [] if proof is None else [proof]
+            proofs += [] if proof is None else [proof]
     refuse(problems)
-    return found
+    return proofs
 
 
 class ProofClaims:
@@ -141,9 +141,9 @@ class ProofClaims:
                 yield self._rule(name, inner, "the first holds and the second does not")
             elif claim.disjoint:
                 rules = [(*at, "disjoint", j) for j in range(len(claim.disjoint))]
-                for one, other in combinations(rules, 2):
-                    both = [(one, True), (other, True)]
-                    yield self._rule(name, both, f"rules {one[-1]} and {other[-1]} are both true")
+                for rule, other in combinations(rules, 2):
+                    both = [(rule, True), (other, True)]
+                    yield self._rule(name, both, f"rules {rule[-1]} and {other[-1]} are both true")
             elif claim.monotone is not None:
                 yield self._monotone(i)
             elif claim.equivalent is not None:
@@ -162,7 +162,7 @@ class ProofClaims:
 
     def _called(self, rules: list[ClaimRule], *functions: str) -> tuple[str, ...]:
         """Return the policies of which rules call one of some functions."""
-        found = {
+        called = {
             str(part.args[0].value)
             for rule in rules
             for part in check.walk(rule.core)
@@ -170,7 +170,7 @@ class ProofClaims:
             and part.name in functions
             and isinstance(part.args[0], ast.Const)
         }
-        return tuple(sorted(self._policies if "" in found else found))
+        return tuple(sorted(self._policies if "" in called else called))
 
     def _given(self, rules: list[ClaimRule]) -> Term:
         """Return the assumptions of the document, and that pod and node come that far.
@@ -253,15 +253,15 @@ class ProofClaims:
         assert claim.monotone is not None
         rule = self._proof.rules["claims", number, "monotone", "in"]
         name, world, rising = claim.monotone.score, self._world, claim.monotone.direction
-        one, _ = self._term(rule)
-        keys = [k for k, leaf in world.leaves.items() if is_term(one) and _same(leaf, one)]
+        raw, _ = self._term(rule)
+        keys = [k for k, leaf in world.leaves.items() if is_term(raw) and _same(leaf, raw)]
         if not keys:
             idle = (lambda _run: False), (), True
             return Claim(claim.name, False, "", rule, (name,), *idle, caution=_ONE_NUMBER)
         other_world = ChangedWorld(world, keys[0])
         policy = next(p for p in self._proof.policies if p.name == name)
         other = PolicyPrinter(policy, other_world, salt="changed").terms()
-        term = self._falls(self._policies[name], other, rising == "Increasing", keys[0], one)
+        term = self._falls(self._policies[name], other, rising == "Increasing", keys[0], raw)
         words = "falls" if rising == "Increasing" else "rises"
         world.terms.notes[f"changed.{'.'.join(map(str, keys[0]))}"] = _LIMIT
 
@@ -279,22 +279,22 @@ class ProofClaims:
         )  # fmt: skip
 
     def _falls(
-        self, one: PolicyTerms, other: PolicyTerms, rising: bool, key: Any, number: Term
+        self, policy: PolicyTerms, other: PolicyTerms, rising: bool, key: Any, number: Term
     ) -> Term:
         """Return whether the score moves against a number that is greater in the other world."""
-        assert one.score is not None
+        assert policy.score is not None
         assert other.score is not None
         grown = self._world.leaves["changed", *key]
-        a, b = one.score.number, other.score.number
+        a, b = policy.score.number, other.score.number
         if isinstance(a, Double):
             a, b = a.value, b.value
             difference = plus(a, -b)
         else:
             difference = a - b
         against = difference > 0 if rising else difference < 0
-        fine = [negation(score.fails) for score in (one.score, other.score)]
+        fine = [negation(score.fails) for score in (policy.score, other.score)]
         return conjunction(
-            self._given([]), one.scores, other.scores, *fine, grown > number, against
+            self._given([]), policy.scores, other.scores, *fine, grown > number, against
         )
 
     def _equivalent(self, number: int) -> Iterator[Claim]:

@@ -150,8 +150,8 @@ class Prover:
             yield own, claims_of(_printed(policy, own))
         for two in combinations([policy for policy in policies if policy.filter], 2):
             own = self._world()
-            one, other = (_printed(policy, own) for policy in two)
-            yield own, [claim_of_both(one, other)]
+            first, other = (_printed(policy, own) for policy in two)
+            yield own, [claim_of_both(first, other)]
 
     def _world(self) -> World:
         return World(Terms(), self.settings.bound)
@@ -225,14 +225,14 @@ class _Decision:
             verdict = self._shown(question, plain)
             if verdict.fine:
                 return verdict
-        found = self._shown_by_test() if claim.varies is not None else None
-        if found is not None:
-            return found
+        shown = self._shown_by_test() if claim.varies is not None else None
+        if shown is not None:
+            return shown
         verdict = self._solved(min(_SHORT, seconds))
         if verdict.answer == UNKNOWN and not verdict.internal:
-            found = self._shown_by_test() or self._shown_by_cluster(question)
-            if found is not None:
-                return found
+            shown = self._shown_by_test() or self._shown_by_cluster(question)
+            if shown is not None:
+                return shown
             if verdict.reason == NEEDS_TIME and seconds > _SHORT:
                 verdict = self._solved(seconds)
         return verdict
@@ -268,13 +268,13 @@ class _Decision:
         claim, leaves, texts = self._claim, self._leaves, texts_in([condition])
         question = self._prover.question(self._number, condition)
         answer = question.answer(leaves, texts, seconds, small=claim.never)
-        if answer.found is None:
+        if answer.values is None:
             return self._without_example(question, answer)
-        verdict = self._shown(question, answer.found, against)
+        verdict = self._shown(question, answer.values, against)
         if verdict.test is None and not claim.never:
             answer = question.answer(leaves, texts, seconds)
-            if answer.found is not None:
-                verdict = self._shown(question, answer.found, against)
+            if answer.values is not None:
+                verdict = self._shown(question, answer.values, against)
         return verdict
 
     def _without_example(self, question: Question, answer: Answer) -> Verdict:
@@ -323,7 +323,7 @@ class _Decision:
                 break
         return verdict
 
-    def _shown(self, question: Question, found: Leaves, against: float | None = None) -> Verdict:
+    def _shown(self, question: Question, values: Leaves, against: float | None = None) -> Verdict:
         """Return the verdict that values bring, once the scheduler confirms it.
 
         ``against``: a raw score that the node must not have.
@@ -331,7 +331,7 @@ class _Decision:
         claim, why = self._claim, ""
         asked = claim.policies, claim.plugin, claim.rule
         try:
-            run = Run(found, self._sides, *asked, full=claim.evicts)
+            run = Run(values, self._sides, *asked, full=claim.evicts)
             said = claim.judge(run)
         except PolicySchedError as error:
             told = error.diagnostics[0].message if isinstance(error, PolicyError) else str(error)

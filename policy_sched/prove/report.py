@@ -35,8 +35,8 @@ class ProofReport:
 
     def diagnostics(self) -> list[Diagnostic]:
         """Return what is refuted or unknown, at its rule."""
-        found = [verdict.diagnostic() for verdict in self.verdicts]
-        return sorted(problem for problem in found if problem is not None)
+        problems = [verdict.diagnostic() for verdict in self.verdicts]
+        return sorted(problem for problem in problems if problem is not None)
 
     def text_lines(self) -> Iterator[str]:
         """Yield a line for each claim, and the pod and node that show what is refuted."""

@@ -175,11 +175,11 @@ class PolicyTerms:
 
     def why(self, rules: Sequence[RuleTerm]) -> Term:
         """Return why the first of some rules that does not pass rejects; "" where all pass."""
-        found: Term = ""
+        reason: Term = ""
         for rule in reversed(rules):
-            wrong = ite(rule.fails, f"rule {self.name}.{rule.name}", found)
-            found = ite(rule.rejects, rule.reason, found if rule.allows else wrong)
-        return ite(self.matches, found, "")
+            wrong = ite(rule.fails, f"rule {self.name}.{rule.name}", reason)
+            reason = ite(rule.rejects, rule.reason, reason if rule.allows else wrong)
+        return ite(self.matches, reason, "")
 
     def reaches(self, number: int) -> Term:
         """Whether filter rule ``number`` is asked, as those before it let the node pass."""
@@ -211,11 +211,11 @@ def read(paths: Sequence[str]) -> list[check.CheckedPolicy]:
     policies, problems = read_policies(paths)
     checked: list[check.CheckedPolicy] = []
     for policy in policies:
-        found, wrong = check.check_policy(policy_source(policy))
+        checked_policy, wrong = check.check_policy(policy_source(policy))
         problems += wrong
-        if found is not None and policy.sound:
-            problems += problems_of(found)
-            checked.append(found)
+        if checked_policy is not None and policy.sound:
+            problems += problems_of(checked_policy)
+            checked.append(checked_policy)
     refuse(problems)
     return checked
 

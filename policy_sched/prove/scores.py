@@ -58,19 +58,19 @@ class Scores:
             part, whole = made.of_int(score - low), made.of_int(self.most - low)
         else:
             share = ite(equal(self.most, 0), score, made.divided(score * MAX_SCORE, self.most))
-            found = ite(self.most <= SURE_SCORE, share, self.wrapped)
-            return self._turned(normalizer, found)
+            normalized = ite(self.most <= SURE_SCORE, share, self.wrapped)
+            return self._turned(normalizer, normalized)
         share = made.multiply(made.double(float(MAX_SCORE)), made.divide(part, whole))
         if doubles:
             share = made.add(share, made.double(0.5))
         none = equal(*reals(whole.value, Fraction(0)))
-        found = ite(none, 0, made.truncated(share))
-        made.hint(conjunction(found >= 0, found <= MAX_SCORE))
-        return self._turned(normalizer, found)
+        normalized = ite(none, 0, made.truncated(share))
+        made.hint(conjunction(normalized >= 0, normalized <= MAX_SCORE))
+        return self._turned(normalizer, normalized)
 
     @staticmethod
-    def _turned(normalizer: str, found: Any) -> Any:
-        return MAX_SCORE - found if normalizer.endswith("Reverse") else found
+    def _turned(normalizer: str, normalized: Any) -> Any:
+        return MAX_SCORE - normalized if normalizer.endswith("Reverse") else normalized
 
 
 def _number(score: Any) -> Any:

@@ -41,15 +41,15 @@ _SEED: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the solver says: ``found`` values, None where there are none; ``why`` it gave up."""
+    """What the solver says: ``values`` that meet the condition, if any; ``why`` it gave up."""
 
-    found: Mapping[tuple[Any, ...], Any] | None = None
+    values: Mapping[tuple[Any, ...], Any] | None = None
     why: str = ""
 
     @property
     def impossible(self) -> bool:
         """Whether no values meet the condition."""
-        return self.found is None and not self.why
+        return self.values is None and not self.why
 
 
 class Question:
@@ -169,7 +169,7 @@ class _Smaller:
         """Put values in place of constants if that leaves something that can be met."""
         goal = z3.simplify(z3.substitute(self._goal, *pairs))
         fits = known or all(self._fits(constant, value) for constant, value in pairs)
-        if z3.is_false(goal) or not (fits or self._found(goal)):
+        if z3.is_false(goal) or not (fits or self._possible(goal)):
             return False
         self._goal = goal
         self._values |= {constant.get_id(): value for constant, value in pairs}
@@ -178,7 +178,7 @@ class _Smaller:
     def _fits(self, constant: Term, value: Term) -> bool:
         return bool(self._model.eval(constant, model_completion=True).eq(value))
 
-    def _found(self, goal: Term) -> bool:
+    def _possible(self, goal: Term) -> bool:
         """Return whether a condition can be met, and take the model that meets it."""
         if z3.is_true(goal):
             return True
@@ -195,7 +195,7 @@ class _Smaller:
         least, most, sign = 0, abs(value), 1 if value > 0 else -1
         while most - least > 1 and self._left > 0:
             middle = (least + most) // 2
-            if self._found(z3.And(self._goal, number * sign <= middle, number * sign > 0)):
+            if self._possible(z3.And(self._goal, number * sign <= middle, number * sign > 0)):
                 most = abs(self._model.eval(number, model_completion=True).as_long())
             else:
                 least = middle

@@ -254,10 +254,10 @@ def unlike(a: Any, b: Any) -> Term:
 
 def total(parts: Iterable[Term]) -> Term:
     """Return the sum of ints."""
-    found: Term = 0
+    so_far: Term = 0
     for part in parts:
-        found = part if not is_term(found) and found == 0 else found + part
-    return found
+        so_far = part if not is_term(so_far) and so_far == 0 else so_far + part
+    return so_far
 
 
 def counted(tests: Iterable[Term]) -> Term:
@@ -335,13 +335,13 @@ class Terms:
 
     def facts(self) -> list[Fact]:
         """Return all that was noted: ``assumed``, ``defined``, and ``hints``."""
-        found = [Fact(fact, frozenset(names_in(fact))) for fact in self.assumed]
+        facts = [Fact(fact, frozenset(names_in(fact))) for fact in self.assumed]
         for stated, every in ((self.defined, False), (self.hints, True)):
             for fact in stated:
                 names = frozenset(names_in(fact))
                 fresh = frozenset(name for name in names if name.startswith(_FRESH))
-                found.append(Fact(fact, names, fresh or names, every=every))
-        return found
+                facts.append(Fact(fact, names, fresh or names, every=every))
+        return facts
 
     def fresh(self, sort: Term, note: str = "") -> Term:
         """Return a constant that may be anything; ``note``: what it stands for."""
@@ -419,22 +419,22 @@ class Terms:
 
         def whole_term() -> Term:
             q = self.once(("quotient", _key(part), _key(whole)), make)
-            found = ite(low, 0, ite(high, 100, q))
-            self._compare_percents(part, whole, found)
-            return self.most_is(found, 100)
+            share = ite(low, 0, ite(high, 100, q))
+            self._compare_percents(part, whole, share)
+            return self.most_is(share, 100)
 
         return self.once(("percent", _key(part), _key(whole)), whole_term)
 
-    def _compare_percents(self, part: Term, whole: Term, found: Term) -> None:
+    def _compare_percents(self, part: Term, whole: Term, share: Term) -> None:
         """Note what the solver finds late: a greater part of one whole is no smaller share."""
-        for other, of, share in self._percents:
+        for other, of, other_share in self._percents:
             if _key(of) == _key(whole):
-                self.hint(implies(part <= other, found <= share))
-                self.hint(implies(other <= part, share <= found))
+                self.hint(implies(part <= other, share <= other_share))
+                self.hint(implies(other <= part, other_share <= share))
             elif _key(other) == _key(part):
-                self.hint(implies(conjunction(whole > 0, whole <= of), found >= share))
-                self.hint(implies(conjunction(of > 0, of <= whole), share >= found))
-        self._percents.append((part, whole, found))
+                self.hint(implies(conjunction(whole > 0, whole <= of), share >= other_share))
+                self.hint(implies(conjunction(of > 0, of <= whole), other_share >= share))
+        self._percents.append((part, whole, share))
 
     # Doubles.
 
@@ -537,17 +537,17 @@ class Terms:
 
     def compared(self, a: Double, b: Double, test: Callable[[Any, Any], Any]) -> Term:
         """Return whether two doubles compare so; of what is not finite, nothing is known."""
-        both, found = conjunction(a.finite, b.finite), test(*reals(a.value, b.value))
+        both, result = conjunction(a.finite, b.finite), test(*reals(a.value, b.value))
         if both is True:
-            return found
+            return result
         return ite(
-            both, found, self.fresh(z3.BoolSort(), "a comparison with infinity or no number")
+            both, result, self.fresh(z3.BoolSort(), "a comparison with infinity or no number")
         )
 
     def chosen(self, a: Double, b: Double, test: Callable[[Any, Any], Any]) -> Double:
         """Return b where ``test`` of b and a holds, else a."""
-        found: Double = ite(self.compared(b, a, test), b, a)
-        return found
+        result: Double = ite(self.compared(b, a, test), b, a)
+        return result
 
     def truncated(self, number: Double) -> Term:
         """Return the whole part of a finite double."""

@@ -64,7 +64,7 @@ class _Queue:
         self._waiting[uid] = number
         heapq.heappush(self._by_key, (key, number, uid))
         if len(self._by_key) > max(SWEEP_FROM, 2 * len(self._waiting)):
-            self._by_key = [one for one in self._by_key if self._waiting.get(one[2]) == one[1]]
+            self._by_key = [key for key in self._by_key if self._waiting.get(key[2]) == key[1]]
             heapq.heapify(self._by_key)
 
     def stop_waiting(self, uid: str) -> bool:
@@ -191,7 +191,7 @@ class QueueHeap:
                 return
             head = pods[-1]
             if self.held_by(head):
-                held.extend((self._sort_key(one), one.ticket, one) for one in pods)
+                held.extend((self._sort_key(pod), pod.ticket, pod) for pod in pods)
                 return
             keys = self.order.queue_key(name, head), self._sort_key(head)
             heapq.heappush(ready, (*keys, head.ticket, pods, name))
@@ -223,7 +223,7 @@ class QueueHeap:
             self._moved.clear()
         entries = self._heap
         if len(entries) > max(SWEEP_FROM, 2 * len(self._queues)):
-            entries = self._heap = [one for one in entries if one[4].number == one[3]]
+            entries = self._heap = [entry for entry in entries if entry[4].number == entry[3]]
             heapq.heapify(entries)
         while entries:
             *_, number, queue = entries[0]

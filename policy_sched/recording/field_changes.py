@@ -31,7 +31,7 @@ def _paths(kind: Hashable, prefix: str) -> tuple[str, ...]:
 
 
 def find_differences(
-    old: msgspec.Struct, new: msgspec.Struct, prefix: str, found: dict[str, Any]
+    old: msgspec.Struct, new: msgspec.Struct, prefix: str, differences: dict[str, Any]
 ) -> None:
     """Add what differs between two structs of one type to what was found, by path."""
     paths = _paths(type(old), prefix)
@@ -40,14 +40,14 @@ def find_differences(
             continue
         kind = type(before)
         if kind is not type(after) or kind in _WHOLE:
-            found[path] = after
+            differences[path] = after
         elif kind is not tuple:
-            find_differences(before, after, f"{path}.", found)
+            find_differences(before, after, f"{path}.", differences)
         elif before and after:
             start, stop, part = _part_that_differs(before, after)
-            found[f"{path}[{start}:{stop}]"] = part
+            differences[f"{path}[{start}:{stop}]"] = part
         else:
-            found[path] = after
+            differences[path] = after
 
 
 def _part_that_differs(
@@ -129,12 +129,9 @@ def _steps(kind: type[msgspec.Struct], paths: Mapping[str, list[str]]) -> tuple[
 
 def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
     """Return the struct that a field has, or may have."""
-    choices = (
-        get_args(annotation) if get_origin(annotation) in (UnionType, Union) else (annotation,)
-    )
-    return next(
-        (one for one in choices if isinstance(one, type) and issubclass(one, msgspec.Struct)), None
-    )
+    union = get_origin(annotation) in (UnionType, Union)
+    types = [t for t in (get_args(annotation) if union else [annotation]) if isinstance(t, type)]
+    return next((t for t in types if issubclass(t, msgspec.Struct)), None)
 
 
 @cache

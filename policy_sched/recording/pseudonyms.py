@@ -273,8 +273,8 @@ class Renaming:
     def _number(self, objects: Sequence[model.ApiObject]) -> None:
         """Number what has an order."""
         slices = [obj for obj in objects if isinstance(obj, model.ResourceSlice)]
-        for one in sorted(slices, key=lambda one: one.metadata.name):
-            self._slices.setdefault(_pool_of(one), _Order()).number(one.metadata.name)
+        for listed in sorted(slices, key=lambda listed: listed.metadata.name):
+            self._slices.setdefault(_pool_of(listed), _Order()).number(listed.metadata.name)
         for name in sorted(_pools(objects)):
             self._pools.number(name)
         keys = {obj.topology_key for obj in objects if isinstance(obj, model.PodGroup)} - {""}

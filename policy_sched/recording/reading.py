@@ -109,11 +109,11 @@ class Recording:
                 notes.append(f"{file.name} has no whole line: it is left out")
             else:
                 segments.append(Segment(file, header))
-        first = next((i for i, one in enumerate(segments) if one.header.snapshot), None)
+        first = next((i for i, segment in enumerate(segments) if segment.header.snapshot), None)
         if first is None:
             hint = f"a recording is a directory that begins with {segment_path(folder, 1).name}"
             raise PolicySchedError(f"{path}: there is no segment with a snapshot; {hint}")
-        notes += _left_out([one.path.name for one in segments[:first]])
+        notes += _left_out([segment.path.name for segment in segments[:first]])
         return cls(folder, segments[first:], _policies_of(folder), notes, structs)
 
     def events(self, start: int | None = None, end: int | None = None) -> Iterator[Event]:

@@ -132,7 +132,7 @@ def agreement(
     own = bool(recording.policies or logged)
     if own:
         hashes = (event.hash for event in events if isinstance(event, PolicyChanged))
-        first = next((sets[one] for one in hashes if one in sets), default)
+        first = next((sets[digest] for digest in hashes if digest in sets), default)
         events = with_decisions(recording.events(start, end), logged)
 
         def plans_of(content_hash: str) -> Plans | None:

@@ -27,14 +27,14 @@ def logged_decisions(paths: Sequence[str], sets: Mapping[str, PolicySet]) -> lis
 
     Those whose pod or UID is masked are left out. Raises PolicySchedError and OSError.
     """
-    whole = {plan.content_hash: digest for digest, one in sets.items() for plan in one.plans}
+    whole = {plan.content_hash: digest for digest, each in sets.items() for plan in each.plans}
     decided = [
         _decided(record, whole.get(record.content_hash, record.content_hash))
         for path in paths
         for record in read_decision_log(path)
         if record.pod and record.uid
     ]
-    return sorted(decided, key=lambda one: one.time)
+    return sorted(decided, key=lambda decision: decision.time)
 
 
 def _decided(record: DecisionRecord, policies: str) -> Decided:
@@ -65,11 +65,11 @@ class _Merge:
     """Merges decisions, in the order of their times, into events."""
 
     def __init__(self, decided: Sequence[Decided]) -> None:
-        self._logged = {one.uid for one in decided}
+        self._logged = {decision.uid for decision in decided}
         self._left = deque(decided)
         self._by_uid: dict[str, deque[Decided]] = defaultdict(deque)
-        for one in decided:
-            self._by_uid[one.uid].append(one)
+        for decision in decided:
+            self._by_uid[decision.uid].append(decision)
         self._there: set[str] = set()
         self._held: dict[str, int] = {}
         """How many decisions of a pod are due that has not come."""
@@ -108,7 +108,7 @@ class _Merge:
             uid = uid_of(event.object)
             left = self._by_uid.get(uid)
             if left and event.object.spec.node_name:
-                bound = next((i for i, one in enumerate(left, 1) if one.node), 0)
+                bound = next((i for i, decision in enumerate(left, 1) if decision.node), 0)
                 self._early[uid] += bound
                 yield from self._next(uid, bound, event.time)
 
@@ -122,5 +122,5 @@ class _Merge:
     def _next(self, uid: str, count: int, now: int | None = None) -> Iterator[Event]:
         left = self._by_uid[uid]
         for _ in range(min(count, len(left))):
-            one = left.popleft()
-            yield one if now is None else replace(one, time=now)
+            decision = left.popleft()
+            yield decision if now is None else replace(decision, time=now)

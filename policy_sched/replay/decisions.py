@@ -530,8 +530,8 @@ class OthersDecisions:
             )
             for plan in plans
         ]
-        for one in self._shadows:
-            one.changes = self._cluster.changes
+        for each in self._shadows:
+            each.changes = self._cluster.changes
 
     def play(self, events: Iterable[Event]) -> Tally:
         """Follow the events, and return what became of the decisions that they show."""
@@ -555,31 +555,31 @@ class OthersDecisions:
         return self.tally
 
     def _begin(self) -> None:
-        for one in self._shadows:
-            one.begin()
+        for each in self._shadows:
+            each.begin()
 
     def _look_again(self, until: int) -> None:
         """Let the shadows look at what is overdue before the next event."""
         clock = self._cluster.clock
-        for one in self._shadows:
-            while (at := one.next_time()) is not None and at <= until:
+        for each in self._shadows:
+            while (at := each.next_time()) is not None and at <= until:
                 clock.ns = max(clock.ns, at)
-                one.overdue()
+                each.overdue()
 
     def _change(self, thing: model.ApiObject, *, gone: bool) -> None:
         if isinstance(thing, model.Pod):
             info = model.PodInfo.of(thing)
             if gone or thing.status.phase in setup.ENDED:
-                for one in self._shadows:
-                    one.pod_gone(info.uid)
+                for each in self._shadows:
+                    each.pod_gone(info.uid)
                 scheduling.pod_gone(self._scheduler, info)
                 return
-            for one in self._shadows:
-                one.pod_seen(info)
+            for each in self._shadows:
+                each.pod_seen(info)
             if info.node_name:
                 scheduling.pod_seen(self._scheduler, info)
             return
         old = self._cluster.change(thing, gone=gone)
         if isinstance(thing, model.PersistentVolumeClaim) and old is None and not gone:
-            for one in self._shadows:
-                one.claim_seen(thing)
+            for each in self._shadows:
+                each.claim_seen(thing)

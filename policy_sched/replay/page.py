@@ -50,14 +50,14 @@ def agreement_page(report: AgreementReport) -> Summary:
         sections.append(Section("Causes", [Table("", heads, causes)]))
         rows: list[Sequence[Value]] = [
             [
-                time_text(round(one.time * 1e9)),
-                one.pod,
-                one.theirs.node or "none",
-                one.ours.node or "none",
-                why(one),
-                one.cause,
+                time_text(round(difference.time * 1e9)),
+                difference.pod,
+                difference.theirs.node or "none",
+                difference.ours.node or "none",
+                why(difference),
+                difference.cause,
             ]
-            for one in differences[:ROWS]
+            for difference in differences[:ROWS]
         ]
         columns = [Column(n) for n in ("Time", "Pod", "Then", "Now", "Why", "Cause")]
         more = f"and {len(differences) - ROWS:,} more" if len(differences) > ROWS else ""

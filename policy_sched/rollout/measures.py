@@ -123,9 +123,9 @@ _SUMS: Final = tuple(
 )
 
 
-def _merged(one: Times, other: Times) -> Times:
-    buckets = sorted({*one, *other})
-    return {b: min(MAX_COUNT, one.get(b, 0) + other.get(b, 0)) for b in buckets}
+def _merged(times: Times, other: Times) -> Times:
+    buckets = sorted({*times, *other})
+    return {b: min(MAX_COUNT, times.get(b, 0) + other.get(b, 0)) for b in buckets}
 
 
 class Measures(msgspec.Struct, frozen=True, rename="camel"):

@@ -101,8 +101,8 @@ def in_turn(victims: Iterable[PodToEvict], handle: Handle) -> Iterator[PodToEvic
     """
     budgets = [
         budget
-        for one in handle.objects.of(PodDisruptionBudget)
-        if (budget := budget_of(one)) is not None
+        for item in handle.objects.of(PodDisruptionBudget)
+        if (budget := budget_of(item)) is not None
     ]
     left: dict[int, int] = {}
 

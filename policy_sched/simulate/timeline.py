@@ -504,9 +504,9 @@ class Timeline:
                 return
 
     def _tried(self, outcome: Outcome) -> None:
-        for one in (outcome, *outcome.others):
-            self.lives[one.pod.uid].attempts += 1
-            self._decided(one)
+        for tried in (outcome, *outcome.others):
+            self.lives[tried.pod.uid].attempts += 1
+            self._decided(tried)
 
     def _retry_others(self) -> bool:
         """Activate pods for which a pod that was bound at this instant may have made room."""

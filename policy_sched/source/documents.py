@@ -90,13 +90,13 @@ class Marked:
         inner: Node | None = self._root
         while inner is not None:
             node, inner = inner, None
-            found: str | int = 0
+            chosen: str | int = 0
             for step, start, value in _parts(node):
                 if self.file.position(start.start_mark.index) > (line, column):
                     break
-                found, inner = step, value
+                chosen, inner = step, value
             if inner is not None:
-                path = (*path, found)
+                path = (*path, chosen)
         return path
 
     def style(self, path: Path) -> str:

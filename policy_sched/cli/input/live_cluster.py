@@ -70,7 +70,7 @@ def read_definitions(kubeconfig: str, kinds: Collection[Kind]) -> Definitions:
 
 async def _definitions(kubeconfig: str, kinds: Collection[Kind]) -> Definitions:
     environment, access = environment_of(kubeconfig)
-    found: dict[Kind, dict[str, Any]] = {}
+    definitions: dict[Kind, dict[str, Any]] = {}
     async with Api(access, environment, READING) as api:
         served = await discover(api, kinds)
         for kind in kinds:
@@ -79,7 +79,7 @@ async def _definitions(kubeconfig: str, kinds: Collection[Kind]) -> Definitions:
             name = f"{name}.{kind[0].rpartition('/')[0]}"
             try:
                 path = Selection(DEFINITION).object_path("", name)
-                found[kind] = msgspec.json.decode(await api.get(path), type=dict[str, Any])
+                definitions[kind] = msgspec.json.decode(await api.get(path), type=dict[str, Any])
             except ApiError as error:
                 if error.code == FORBIDDEN:
                     write_hints(
@@ -89,7 +89,7 @@ async def _definitions(kubeconfig: str, kinds: Collection[Kind]) -> Definitions:
                     raise
             except ValueError as error:
                 raise ClusterError(f"{name} cannot be read: {error}") from None
-    return found
+    return definitions
 
 
 async def _collected(kubeconfig: str, inputs: Structs) -> Collected:

@@ -237,7 +237,7 @@ class _Greatest:
         if not counts[value]:
             del counts[value]
             if len(self._heap) > 2 * len(counts) + 16:
-                self._heap = [-self._sign * one for one in counts]
+                self._heap = [-self._sign * number for number in counts]
                 heapify(self._heap)
 
     def read(self, changes: Iterable[Change]) -> Any:
@@ -488,11 +488,11 @@ class Aggregate(Watched):
 
     def pods_reading(self, identity: str, key: str) -> list[tuple[str, PodInfo, int]]:
         """Return the pods, with source and row, for which a key of an input was looked up."""
-        found = {
+        pods = {
             **self._readers.get((identity, key), {}),
             **self._readers.get((identity, None), {}),
         }
-        return [(source, pod, row) for (source, _), (pod, row) in found.items()]
+        return [(source, pod, row) for (source, _), (pod, row) in pods.items()]
 
     def _drop(self, source: str, uid: str) -> Keys:
         forms = self._from.get(uid)
@@ -531,8 +531,8 @@ class Aggregate(Watched):
             began = pod.start_time if pod is not None and self.begins else 0
             self._spend(before, own, began)
         if before is None or own is None:
-            one = before or own
-            return () if one is None else (one.key,)
+            settled = before or own
+            return () if settled is None else (settled.key,)
         return before.key, own.key
 
     def _began_since(self, uid: str, pod: PodInfo | None, own: Contribution | None) -> bool:
@@ -854,7 +854,7 @@ class Aggregates(Watched):
                 aggregate.come(source, pod, table.row_of.get(node, -1))
 
     def _live(self) -> list[Aggregate]:
-        live = [aggregate for one in self.used if (aggregate := one()) is not None]
+        live = [aggregate for reference in self.used if (aggregate := reference()) is not None]
         if len(live) < len(self.used):
             self.used = self._by_name.valuerefs()
         return live

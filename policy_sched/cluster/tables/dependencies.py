@@ -27,8 +27,8 @@ class Watched:
 
     def changed(self, key: Hashable) -> None:
         """Tell that the value of a key changed; of `ANY`: of all keys."""
-        for one in self.readers:
-            reader = one()
+        for reference in self.readers:
+            reader = reference()
             if reader is not None:
                 reader.note_change(self, key)
 
@@ -91,6 +91,6 @@ class Dependencies:
         by_key = self._readers.get(table)
         if by_key is None:
             by_key = self._readers[table] = {}
-            table.readers[:] = [one for one in table.readers if one() is not None]
+            table.readers[:] = [reference for reference in table.readers if reference() is not None]
             table.readers.append(ref(self))
         return by_key

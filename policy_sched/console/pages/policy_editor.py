@@ -275,15 +275,15 @@ def proof_sections(proofs: trials.Proofs, href: str) -> list[Section]:
         shown = _shown(proofs.problems, href)
         return [Section("Problems", [Prose([Text(text, tone="bad")]), *shown])]
     rows: list[Sequence[Value]] = [
-        [found.claim, found.place, Text(found.words, tone=_TONES.get(found.answer, "good"))]
-        for found in proofs.answers
+        [answer.claim, answer.place, Text(answer.words, tone=_TONES.get(answer.answer, "good"))]
+        for answer in proofs.answers
     ]
     columns = [Column("Claim"), Column("Line"), Column("Answer", wide=True)]
     blocks: list[Block] = [Table("What holds for every pod and node", columns, rows)]
     blocks += [
-        Source(f"Refutes: {found.claim}", found.refutation, numbered=False)
-        for found in proofs.answers
-        if found.refutation
+        Source(f"Refutes: {answer.claim}", answer.refutation, numbered=False)
+        for answer in proofs.answers
+        if answer.refutation
     ]
     return [Section("Proofs", [Prose([proofs.summary]), *blocks])]
 

@@ -256,8 +256,8 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     def summary(self, row: int) -> Scoring:
         """Return a copy of one row's scores by plugin."""
         n, shares = len(self.total), self.shares_of(row)
-        one = {name: np.broadcast_to(np.int64(share), n) for name, share in shares.items()}
-        return replace(self.restricted(row), views=(), shares=one)
+        by_plugin = {name: np.broadcast_to(np.int64(share), n) for name, share in shares.items()}
+        return replace(self.restricted(row), views=(), shares=by_plugin)
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):

@@ -449,14 +449,14 @@ class _Comparison:
         trial = Attempt(self._attempt.queued, searching, evaluation.state.clone(), brief=True)
         state = random.getstate()
         try:
-            found = no_node_fits(trial, evaluation, self._scheduler.cache.nodes.live_count)
+            outcome = no_node_fits(trial, evaluation, self._scheduler.cache.nodes.live_count)
         finally:
             random.setstate(state)
-        return found if isinstance(found, Preempt) else None
+        return outcome if isinstance(outcome, Preempt) else None
 
 
-def _eviction(found: Preempt) -> tuple[str, tuple[PodInfo, ...]]:
-    return found.node, found.victims
+def _eviction(preempt: Preempt) -> tuple[str, tuple[PodInfo, ...]]:
+    return preempt.node, preempt.victims
 
 
 def _idle(hook: Hook) -> Hook:

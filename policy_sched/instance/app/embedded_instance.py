@@ -435,8 +435,8 @@ def records_of(cluster: EmbeddedCluster, kind: Kind, selector: str) -> list[Cust
     """Return the objects of a kind of ours, none if the cluster does not have the kind."""
     if cluster.store.custom.find(kind) is None:
         return []
-    found = cluster.store.select(kind, labels=selector)
-    read = (decode_json(stored.raw, CustomRecord) for stored in found)
+    objects = cluster.store.select(kind, labels=selector)
+    read = (decode_json(stored.raw, CustomRecord) for stored in objects)
     return [record for record in read if isinstance(record, CustomRecord)]
 
 

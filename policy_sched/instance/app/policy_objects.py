@@ -218,7 +218,7 @@ class PolicyObjects:
             if shown.get("stable"):
                 with suppress(StateError):  # then the set is not the one that it was
                     texts[file] = unpacked(shown["stable"], "status.stable")
-            reasons = {one.get("type"): one.get("reason") for one in shown.get("conditions", ())}
+            reasons = {c.get("type"): c.get("reason") for c in shown.get("conditions", ())}
             aborted = aborted and reasons.get(policy_status.IN_FORCE) == policy_status.ABORTED
         return (digest, texts, aborted) if digest else None
 

@@ -199,7 +199,7 @@ def status_of(
     given = ((ACCEPTED, judgement.accepted), (IN_FORCE, judgement.in_force))
     return {
         "observedGeneration": judgement.generation,
-        "conditions": [condition(*one, shown, judgement.generation, now) for one in given],
+        "conditions": [condition(*stated, shown, judgement.generation, now) for stated in given],
         "problems": msgspec.to_builtins(judgement.problems),
         "profiles": list(judgement.profiles),
         "hash": judgement.hash,

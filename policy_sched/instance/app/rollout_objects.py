@@ -114,7 +114,7 @@ class StatusStorage(rollout_storage.RolloutStorage):
     def _status(self, base: CustomRecord, record: rollout_storage.Record) -> dict[str, Any]:
         """Return the status; what is said of problems stays."""
         before = base.status if isinstance(base.status, dict) else {}
-        accepted = [one for one in before.get("conditions", ()) if one["type"] == ACCEPTED]
+        accepted = [c for c in before.get("conditions", ()) if c["type"] == ACCEPTED]
         status: dict[str, Any] = {"observedGeneration": base.metadata.generation, "conditions": []}
         state, report = record.state, self._driven.report()
         if state is not None and report is not None:
@@ -249,6 +249,6 @@ def _with_judgement(
 ) -> dict[str, Any]:
     """Return a status with what is to be said of its object."""
     accepted = condition(ACCEPTED, stated, shown, generation, now)
-    others = [one for one in shown.get("conditions", ()) if one["type"] != ACCEPTED]
+    others = [c for c in shown.get("conditions", ()) if c["type"] != ACCEPTED]
     said = {"observedGeneration": generation, "conditions": [accepted, *others]}
     return {**shown, **said, "problems": problems}

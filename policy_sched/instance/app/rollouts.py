@@ -309,10 +309,10 @@ class Rollouts:
         """Return what the status of policies says where nothing else is left of a rollout."""
         instance = self._instance
         loaded, now = instance.reloader.store.loaded, instance.now()
-        found = instance.stable_objects(loaded)
-        if found is None:
+        stored = instance.stable_objects(loaded)
+        if stored is None:
             return None
-        stable, texts, aborted = found
+        stable, texts, aborted = stored
         compiled, _ = self._compiled(texts)
         if compiled is None or compiled.content_hash != stable:
             text = "The Rollout is gone, and what was in force before it is not known"
@@ -376,12 +376,12 @@ class Rollouts:
                 if store.loaded.rollout is not None:
                     self._carry_out(None, (), now=now)
                 return
-        found = rollout.reconcile(plan, self.state, stable, candidate, now)
+        outcome = rollout.reconcile(plan, self.state, stable, candidate, now)
         if store.staged is not None and not any(
-            isinstance(effect, (rollout.BeginStep, rollout.Promote)) for effect in found[1]
+            isinstance(effect, (rollout.BeginStep, rollout.Promote)) for effect in outcome[1]
         ):
             self._instance.drop_candidate()  # it was aborted before
-        self._carry_out(*found, now=now)
+        self._carry_out(*outcome, now=now)
 
     def _outlive(self, now: int) -> None:
         """Leave the stable set in force, at once: the object was deleted.
@@ -440,12 +440,12 @@ class Rollouts:
         if state is None or not self.progressing or state.candidate != candidate:
             return
         message = f"aborted in step {state.step + 1}" + (f" by {requester}" if requester else "")
-        found = (
+        outcome = (
             rollout.promote(state, now, requester)
             if action == "promote"
             else rollout.abort(state, now, message=message)
         )
-        self._carry_out(*found, now=now)
+        self._carry_out(*outcome, now=now)
 
     def _carry_out(
         self,
@@ -659,8 +659,8 @@ class Rollouts:
         sets = store.current.content_hash, store.staged.content_hash
         if self._compared != sets:
             plans = store.current.plans, store.staged.plans
-            found = untried_changes(*plans, self.plan.name, store.files.loaded)
-            self._compared, self._differs = sets, bounded(found)[:MOST_UNTRIED]
+            untried = untried_changes(*plans, self.plan.name, store.files.loaded)
+            self._compared, self._differs = sets, bounded(untried)[:MOST_UNTRIED]
         return self._differs
 
     def _differences(self) -> list[rollout.Example]:

@@ -433,7 +433,7 @@ _SPECIAL: Final[dict[str, Special]] = {
 
 _CHOSEN: Final[dict[tuple[object, ...], tuple[Sequence[Overload], library.Kernel]]] = {}
 """By overloads and types of arguments, the overloads and the kernel that suits."""
-_SCALARS: Final = {type(one): costs.Shape(kind_of(one)) for one in (True, 0, Uint(0), 0.0)}
+_SCALARS: Final = {type(value): costs.Shape(kind_of(value)) for value in (True, 0, Uint(0), 0.0)}
 
 
 def _bool(value: Any) -> bool:

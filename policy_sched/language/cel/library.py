@@ -344,7 +344,7 @@ OPERATORS: Final[dict[str, Kernel]] = {
         f"{name}_{a}_{b}": kernel
         for name, kernel in _ORDERS.items()
         for a, b in (
-            *(("uint", one) for one in ("int", "uint", "double")),
+            *(("uint", name) for name in ("int", "uint", "double")),
             *(("int", "uint"), ("double", "uint"), ("bytes", "bytes")),
         )
     },

@@ -186,7 +186,7 @@ def objects_read(read: Collection[str]) -> tuple[types.ObjectType, ...]:
 
 def objects_of(inputs: Sequence[CheckedInput]) -> dict[str, types.ObjectType]:
     """Return the record types of the inputs' objects and of their parts, by name."""
-    found: dict[str, types.ObjectType] = {}
+    by_name: dict[str, types.ObjectType] = {}
     todo: list[types.Type] = []
     for entry in inputs:
         todo += [entry.type.record, *([entry.type.root] if entry.type.root else ())]
@@ -198,9 +198,9 @@ def objects_of(inputs: Sequence[CheckedInput]) -> dict[str, types.ObjectType]:
             case types.MapType():
                 todo.append(kind.value)
             case types.ObjectType():
-                found[kind.name] = kind
+                by_name[kind.name] = kind
                 todo += [inner for _, inner in kind.fields]
-    return found
+    return by_name
 
 
 def _whole(text: Text, code: str, message: str, hint: str = "") -> Problem:

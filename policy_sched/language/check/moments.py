@@ -36,7 +36,7 @@ class Moment(msgspec.Struct, frozen=True):
 class Moments(msgspec.Struct, frozen=True):
     """The moments of a rule; ``complete``: at no other time does the rule change by itself."""
 
-    found: tuple[Moment, ...] = ()
+    stated: tuple[Moment, ...] = ()
     complete: bool = True
 
 

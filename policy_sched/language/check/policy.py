@@ -206,7 +206,7 @@ class _Report:
     """Collects problems as diagnostics."""
 
     policy: str
-    found: list[Diagnostic] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
     """What aggregates and quotas read of inputs' objects; see `as_read`."""
 
@@ -216,10 +216,10 @@ class _Report:
         if expected and context:
             context += f"; expected {expected}"
         for problem in problems:
-            self.found.append(diagnostic(problem, text, context))
+            self.problems.append(diagnostic(problem, text, context))
 
     def sorted(self) -> list[Diagnostic]:
-        return sorted(set(self.found))[:MAX_PROBLEMS]
+        return sorted(set(self.problems))[:MAX_PROBLEMS]
 
 
 def diagnostic(problem: Problem, text: Text, context: str = "") -> Diagnostic:
@@ -341,12 +341,12 @@ class _Checker:
 
     def counted(self, text: Text, section_name: str, of: Collection[str]) -> Checked | None:
         """Check a rule of an aggregate; one that uses another aggregate is an error, too."""
-        before = len(self.report.found)
+        before = len(self.report.problems)
         section, waiting = self.definitions.environment.section(section_name), {"queued", "gated"}
         hidden = {"queue"} if not waiting >= set(of) else {"node"}
         section = msgspec.structs.replace(section, visible=section.visible - hidden)
         checked = self.text(text, section)
-        if checked is None and len(self.report.found) == before:
+        if checked is None and len(self.report.problems) == before:
             message = "it uses a function or variable that is wrong, or that reads aggregates"
             hint = "an aggregate cannot be made of another one"
             self.report.add([Problem(0, len(text.text), "PS811", message, hint)], text)

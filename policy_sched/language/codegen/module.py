@@ -328,7 +328,7 @@ def generate(
         roots = parts.of(roots)
     if code:
         writer.function("scalar", "pod, ctx, row", roots, rows=False)
-    if build is not None and counted.found:
+    if build is not None and counted.counts_pods:
         if code:
             writer.function(_PLAIN, OVER_ROWS, roots, rows=True)
         roots = parts.of(counted.roots)

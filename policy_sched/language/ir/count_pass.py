@@ -50,7 +50,7 @@ class CountPass:
         self._sources: dict[int, Op] = {}
         self._params: dict[int, Op] = {}
         self._built: dict[Hashable, Op] = {}
-        self.found = False
+        self.counts_pods = False
         first = list(roots)
         inside = sorted(reached(first), key=lambda op: op.serial)
         for op in inside:
@@ -66,7 +66,7 @@ class CountPass:
         if op.kind is ops.VAL and isinstance(op.args[0].data, Loop):
             count = self._count(op.args[0], op.args[0].data)
             if count is not None:
-                self.found = True
+                self.counts_pods = True
                 return count
         args = tuple(self._new[a] for a in op.args)
         return op if args == op.args else self._build.again(op, args)

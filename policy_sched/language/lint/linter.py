@@ -278,7 +278,7 @@ def time_that_passes(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
 def _is_timed(trees: Trees, policy: CheckedPolicy, checked: Checked) -> bool:
     """Return whether the moments are known at which a rule changes by itself."""
     moments = policy.moments(checked)
-    terms = [term for moment in moments.found for _, term in moment.terms]
+    terms = [term for moment in moments.stated for _, term in moment.terms]
     reads = {name.partition(".")[0] for term in terms for name in trees.reads(term)}
     return moments.complete and "node" not in reads
 

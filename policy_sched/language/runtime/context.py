@@ -434,8 +434,8 @@ class Domain:
     def nodes(self) -> tuple[NodeFacts, ...]:
         """Its nodes, by row."""
         table = self._table
-        found = (table.nodes[row] for row in self._rows.tolist())
-        return tuple([NodeFacts(node, table) for node in found if node is not None])
+        nodes = (table.nodes[row] for row in self._rows.tolist())
+        return tuple([NodeFacts(node, table) for node in nodes if node is not None])
 
     @property
     def pods(self) -> list[model.PodInfo]:

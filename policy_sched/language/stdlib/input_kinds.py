@@ -169,7 +169,7 @@ def _type(info: inspect.Type) -> types.Type | None:
         return types.QUANTITY
     match info:
         case inspect.UnionType():
-            inner = [one for one in info.types if not isinstance(one, inspect.NoneType)]
+            inner = [member for member in info.types if not isinstance(member, inspect.NoneType)]
             return _type(inner[0]) if len(inner) == 1 else None
         case inspect.VarTupleType():
             element = _type(info.item_type)

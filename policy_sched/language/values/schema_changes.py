@@ -45,8 +45,8 @@ def schema_changes(
         there = f"; it serves {', '.join(served)}" if served else ""
         return (f"version {wanted} is not served any more{there}",)
     schema = _mapping(served[wanted].get("schema")).get("openAPIV3Schema")
-    found = list(islice(_fields(kind.record, _mapping(schema), META), MOST + 1))
-    return (*found[:MOST], *(["and more"] if len(found) > MOST else ()))
+    changes = list(islice(_fields(kind.record, _mapping(schema), META), MOST + 1))
+    return (*changes[:MOST], *(["and more"] if len(changes) > MOST else ()))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -135,7 +135,7 @@ class BoundFilter:
         if bound is None:
             return True
         out = bound.vector(pod, cycle, None, self.nodes.n)
-        found: Any = True
+        flags: Any = True
         for root, (rule, _) in zip(bound.unit.roots, self._rules, strict=True):
             passed = out[root.value]
             if root.error is not None:
@@ -144,8 +144,8 @@ class BoundFilter:
                     passed = np.logical_or(passed, np.not_equal(errors, 0))
                 else:
                     passed = np.logical_and(passed, np.equal(errors, 0))
-            found = passed if found is True else np.logical_and(found, passed)
-        return found if isinstance(found, np.ndarray) and found.ndim else bool(found)
+            flags = passed if flags is True else np.logical_and(flags, passed)
+        return flags if isinstance(flags, np.ndarray) and flags.ndim else bool(flags)
 
     @property
     def metered(self) -> bool:
@@ -173,11 +173,11 @@ class BoundFilter:
         except LimitError:
             codes = self.codes(pod, cycle, rows)
             return [(rule.name, codes) for rule, _ in self._rules]
-        found = []
+        by_rule = []
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
-            found.append((rule.name, filter_codes(None, out[root.value], errors, rule, i, n)))
-        return found
+            by_rule.append((rule.name, filter_codes(None, out[root.value], errors, rule, i, n)))
+        return by_rule
 
     def _row_by_row(self, pod: PodInfo, cycle: Activation, rows: Iterable[int]) -> Codes | None:
         """Return what `codes` does, one row after the other."""
@@ -225,9 +225,9 @@ class BoundFilter:
         places = np.zeros(len(rows), np.intp)
         for code in np.unique(codes).tolist():
             own = np.flatnonzero(codes == code)
-            found = self._explain_code(pod, cycle, rows[own], code)
-            places[own] = found.places + len(distinct)
-            distinct += found.distinct
+            explained = self._explain_code(pod, cycle, rows[own], code)
+            places[own] = explained.places + len(distinct)
+            distinct += explained.distinct
         return ByRow(distinct, places)
 
     def explain_masked(
@@ -238,7 +238,7 @@ class BoundFilter:
         ``mask``, ``codes``: over all rows of the table. None if the rows of a code are not alike,
         and no few conditions tell them apart.
         """
-        found: list[tuple[npt.NDArray[np.bool_], Explanation]] = []
+        explained: list[tuple[npt.NDArray[np.bool_], Explanation]] = []
         highest = int(codes.max(initial=0))
         for code in range(1, highest + 1):
             own = mask if highest == 1 else mask & (codes == code)
@@ -252,8 +252,8 @@ class BoundFilter:
                 alike = self._alike(pod, cycle, number, own)
             if alike is None:
                 return None
-            found += [(a, self.explain_row(pod, cycle, int(a.argmax()), code)) for a in alike]
-        return found
+            explained += [(a, self.explain_row(pod, cycle, int(a.argmax()), code)) for a in alike]
+        return explained
 
     def _alike(
         self, pod: PodInfo, cycle: Activation, number: int, mask: npt.NDArray[np.bool_]
@@ -310,8 +310,8 @@ class BoundFilter:
         roots = list(bound.unit.roots)
         resolvable: Any = rule.resolvable
         if resolvable is None:
-            resolvable = bound.one(roots.pop(0), out)
-        words: Any = bound.one(roots[0], out) if roots else rule.message
+            resolvable = bound.value_of(roots.pop(0), out)
+        words: Any = bound.value_of(roots[0], out) if roots else rule.message
         if isinstance(words, Failure):
             words = rule.message or f"rule {rule.name}: {words.message}"
             return Explanation(resolvable is True, (words,))

@@ -45,8 +45,9 @@ class BoundPlacement:
             there &= np.broadcast_to(np.asarray(out[root.error]), (n,)) == 0
         rows = np.flatnonzero(there)
         text = table.strings.text
-        found = {text(code): rows[codes[rows] == code] for code in np.unique(codes[rows]).tolist()}
-        return {name: found[name] for name in sorted(found) if name}
+        names = np.unique(codes[rows]).tolist()
+        domains = {text(code): rows[codes[rows] == code] for code in names}
+        return {name: domains[name] for name in sorted(domains) if name}
 
     def score(self, pod: PodInfo, cycle: Activation, placement: PlacementFacts) -> int:
         """Return how good a domain is, 0 to 100. RuleError where the rule fails and may not."""

@@ -152,7 +152,7 @@ def _refusal(gates: _Gates, pod: PodInfo, cycle: Activation) -> Refusal | None:
     for gate, bound, explain in gates:
         root, out = bound.unit.roots[0], bound.scalar(pod, cycle, 0)
         if isinstance(out, Failure) or root.error is not None:
-            passes = bound.one(root, out)
+            passes = bound.value_of(root, out)
         else:
             passes = out[root.value]
         if isinstance(passes, Failure):
@@ -307,10 +307,10 @@ class BoundPolicy:
 
         Each returns a tuple, all of which must be true.
         """
-        units = [one for one in (self._match, self._score_match if score else None) if one]
-        if any(one.unit.can_fail or one.unit.program.metered for one in units):
+        units = [bound for bound in (self._match, self._score_match if score else None) if bound]
+        if any(bound.unit.can_fail or bound.unit.program.metered for bound in units):
             return None
-        return tuple([one.functions.scalar for one in units])
+        return tuple([bound.functions.scalar for bound in units])
 
     def _all(self, bound: BoundUnit | None, pod: PodInfo, cycle: Activation) -> bool:
         if bound is None:
@@ -321,7 +321,7 @@ class BoundPolicy:
             raise RuleError(f"matchConditions: {error}") from None
         if not bound.unit.can_fail:
             return all(out)
-        values = [bound.one(root, out) for root in bound.unit.roots]
+        values = [bound.value_of(root, out) for root in bound.unit.roots]
         for i, value in enumerate(values):
             if isinstance(value, Failure) and all(isinstance(v, Failure) or v for v in values):
                 raise RuleError(f"matchConditions[{i}]: {value.message}")
@@ -343,7 +343,7 @@ class BoundPolicy:
         times = []
         for bound, signs, after in self._moments:
             out = bound.scalar(pod, cycle, 0)
-            values = [bound.one(root, out) for root in bound.unit.roots]
+            values = [bound.value_of(root, out) for root in bound.unit.roots]
             if not any(isinstance(value, Failure) for value in values):
                 due = after + sum(sign * value for sign, value in zip(signs, values, strict=True))
                 if due > cycle.now:
@@ -444,7 +444,7 @@ def _counted(given: CompiledAggregate, table: NodeTable, inputs: Iterable[Input]
         return known
     runtime = _Counting(table)
     unit, reads = BoundUnit(given.unit, runtime), given.unit.reads
-    by_node = frozenset(one.identity for one in inputs if "input" in reads.node)
+    by_node = frozenset(entry.identity for entry in inputs if "input" in reads.node)
     reads_nodes, first = bool(reads.node), int(given.conditional)
     reads_queue = ("queue",) in reads.pod
 
@@ -456,7 +456,7 @@ def _counted(given: CompiledAggregate, table: NodeTable, inputs: Iterable[Input]
         if reads_queue:
             cycle = Activation(queued=table.aggregates.waiting[pod.uid])
         out = unit.scalar(pod, cycle, max(row, 0))
-        values = [unit.one(root, out) for root in unit.unit.roots]
+        values = [unit.value_of(root, out) for root in unit.unit.roots]
         if any(isinstance(value, Failure) for value in values) or (first and not values[0]):
             return None
         keys = tuple(values[first : first + given.keys])
@@ -491,7 +491,7 @@ def _since(given: Unit, table: NodeTable) -> Since:
 
     def moment(key: Hashable) -> tuple[int, frozenset[Lookup]]:
         runtime.lookups.clear()
-        value = unit.one(unit.unit.roots[0], unit.scalar(None, SimpleNamespace(key=key), 0))
+        value = unit.value_of(unit.unit.roots[0], unit.scalar(None, SimpleNamespace(key=key), 0))
         return NEVER if isinstance(value, Failure) else value, frozenset(runtime.lookups)
 
     return Since(moment, ("key",) in given.reads.pod)
@@ -554,7 +554,7 @@ def _grants(kind: CompiledQuotaObjects, runtime: Runtime) -> Callable[[Any], Gra
         out, problem = unit.scalar(None, SimpleNamespace(object=record), 0), ""
         said: dict[str, Any] = {}
         for name, root in zip(kind.names, unit.unit.roots, strict=True):
-            value = unit.one(root, out)
+            value = unit.value_of(root, out)
             if isinstance(value, Failure):
                 problem = problem or f"{name}: {value.message}"
             elif name == "weight":
@@ -574,7 +574,7 @@ def _shown(kind: CompiledQuotaObjects, runtime: Runtime) -> Callable[[Any], Sequ
 
     def shown(record: Any) -> Sequence[Any]:
         out = unit.scalar(None, SimpleNamespace(object=record), 0)
-        values = [unit.one(root, out) for root in unit.unit.roots]
+        values = [unit.value_of(root, out) for root in unit.unit.roots]
         return [None if isinstance(value, Failure) else value for value in values]
 
     return shown

@@ -51,10 +51,10 @@ class ProfileDeviceRules:
 
     def __init__(self, policies: Sequence[DevicePolicy], handle: Handle, profile: str) -> None:
         runtime = Runtime(handle.nodes, handle.pods)
-        rating = [one for one in policies if one.weight]
-        self._bound = [_Bound(one, runtime, alone=len(rating) == 1) for one in policies]
-        found = (one.policy.device_reads for one in policies)
-        reads = reduce(or_, (one for one in found if one is not None), Reads())
+        rating = [policy for policy in policies if policy.weight]
+        self._bound = [_Bound(policy, runtime, alone=len(rating) == 1) for policy in policies]
+        all_reads = (policy.policy.device_reads for policy in policies)
+        reads = reduce(or_, (policy for policy in all_reads if policy is not None), Reads())
         self.scope = reads.scope
         """How far a change can reach what the rules say."""
         self.by_device = reads.scope is Scope.STATIC and not reads.node

@@ -45,10 +45,10 @@ def of_classes(
     if counts is None or kinds is None or kinds.size > thresholds.FEW_ROWS:
         _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
         return ByRow([evaluate(row) for row in rows[first].tolist()], places)
-    found = [evaluate(rows.item((numbers == kind).argmax())) for kind in kinds.tolist()]
+    values = [evaluate(rows.item((numbers == kind).argmax())) for kind in kinds.tolist()]
     place = np.zeros(bound, np.uint8)
     place[kinds] = np.arange(kinds.size)
-    return ByRow(found, place.take(numbers), counts[kinds].tolist())
+    return ByRow(values, place.take(numbers), counts[kinds].tolist())
 
 
 def masks_of_classes(
@@ -124,8 +124,8 @@ def _number(mark: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
         least, most = int(mark.min()), int(mark.max())
         if most - least < thresholds.TABLE:
             return mark - least, most - least + 1
-    _, found = np.unique(mark, return_inverse=True)
-    return found, int(found.max(initial=0)) + 1
+    _, numbers = np.unique(mark, return_inverse=True)
+    return numbers, int(numbers.max(initial=0)) + 1
 
 
 def each(table: NodeView, reads: Reads, rows: Rows, evaluate: Callable[[int], T]) -> ByRow[T]:
@@ -133,13 +133,13 @@ def each(table: NodeView, reads: Reads, rows: Rows, evaluate: Callable[[int], T]
     if rows.size < thresholds.FEW_ROWS or not reads.columns_only:
         return ByRow([evaluate(row) for row in rows.tolist()], np.arange(rows.size))
     known = -1
-    found: list[T] = []
+    values: list[T] = []
     inverse = np.zeros(0, np.intp)
     while known != len(table.materialised):  # an evaluation may be the first to read a column
         known = len(table.materialised)
         first, inverse = _groups(_values(table, reads, rows))
-        found = [evaluate(row) for row in rows[first].tolist()]
-    return ByRow(found, inverse)
+        values = [evaluate(row) for row in rows[first].tolist()]
+    return ByRow(values, inverse)
 
 
 def _values(table: NodeView, reads: Reads, rows: Rows) -> npt.NDArray[np.int64]:

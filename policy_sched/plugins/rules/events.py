@@ -145,7 +145,7 @@ _ACTION_OF: Final = {**{action_label(action): action for action in ActionType}, 
 _ACTIONS: Final = ("Add", "Delete", "Update")
 _WHOLE: Final = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_OTHER
 _PARTED: Final = {
-    kind: reduce(or_, (one for one in ActionType if f"_{kind.upper()}_" in str(one.name)), _WHOLE)
+    kind: reduce(or_, (a for a in ActionType if f"_{kind.upper()}_" in str(a.name)), _WHOLE)
     for kind in ("Node", "Pod")
 }
 """What happens to objects whose updates are parted; of others an update is one event."""
@@ -179,28 +179,28 @@ def events_of(  # noqa: PLR0913 - each answers another question about the policy
     """
     life = policy.life
     if life.events is not None:
-        found = _stated(life.events, own_hint)
+        events = _stated(life.events, own_hint)
     elif life.hint is not None:
-        found = _stated([StatedEvents(kind, _ACTIONS, life.hint) for kind in _KINDS], own_hint)
+        events = _stated([StatedEvents(kind, _ACTIONS, life.hint) for kind in _KINDS], own_hint)
     else:
-        found = _events(policy, helps, may_evict, alike, trees)
+        events = _events(policy, helps, may_evict, alike, trees)
     timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
     timed = (ClusterEventWithHint(TIMER, moment=moment),) if policy.sections.moments else ()
-    return (*found, *timer, *timed)
+    return (*events, *timer, *timed)
 
 
 def _stated(events: Iterable[StatedEvents], own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:
     """Yield the events that a policy states, each action with the hint about it."""
-    for one in events:
-        resource, parted = _KINDS[one.kind], _PARTED.get(one.kind)
-        stated = reduce(or_, (_ACTION_OF[action] for action in one.actions))
-        if one.hint is None:
+    for entry in events:
+        resource, parted = _KINDS[entry.kind], _PARTED.get(entry.kind)
+        stated = reduce(or_, (_ACTION_OF[action] for action in entry.actions))
+        if entry.hint is None:
             yield ClusterEventWithHint(ClusterEvent(resource, stated))
             continue
-        actions = list(stated & parted) if parted else [_ACTION_OF[name] for name in one.actions]
+        actions = list(stated & parted) if parted else [_ACTION_OF[name] for name in entry.actions]
         for action in actions:
-            found = own_hint(one.hint, one.kind, action_label(action))
-            yield replace(found, event=ClusterEvent(resource, action))
+            hinted = own_hint(entry.hint, entry.kind, action_label(action))
+            yield replace(hinted, event=ClusterEvent(resource, action))
 
 
 def _events(
@@ -230,7 +230,7 @@ def _events(
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _evicts_none) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
-    waiting = any({"queued", "gated"} & {*one.sources} for one in sections.aggregates)
+    waiting = any({"queued", "gated"} & {*aggregate.sources} for aggregate in sections.aggregates)
     read = reads.node | policy.gate_reads.node
     if (waiting and "aggregates" in read) or "demand" in read:
         yield ClusterEventWithHint(_WAITING_POD)
@@ -306,7 +306,7 @@ def _of_inputs(policy: CompiledPolicy, reads: Reads, helps: Helps, may_evict: Ma
     pods = any(field in _POD_CHANGES for field in reads.node)
 
     def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
-        changes = [one.keys for one in (old, new) if isinstance(one, InputChange)]
+        changes = [change.keys for change in (old, new) if isinstance(change, InputChange)]
         keys = {(name, key) for keys in changes for name, key in keys.items() if name in own}
         if any(name in everywhere for name, _ in keys) or (keys and pods and may_evict(pod)):
             return QueueingHint.QUEUE
@@ -408,11 +408,11 @@ def _is_of_its_group(pod: PodInfo, old: object, new: object) -> QueueingHint:
     if isinstance(old, kinds) and isinstance(new, kinds) and old.spec == new.spec:
         return QueueingHint.SKIP
     key = (pod.namespace, pod.pod_group)
-    for one in (old, new):
-        if isinstance(one, PodInfo) and one.uid != pod.uid:
-            other = (one.namespace, one.pod_group)
-        elif isinstance(one, PodGroup | CoschedulingGroup):
-            other = (one.metadata.namespace or DEFAULT_NAMESPACE, one.metadata.name)
+    for changed in (old, new):
+        if isinstance(changed, PodInfo) and changed.uid != pod.uid:
+            other = (changed.namespace, changed.pod_group)
+        elif isinstance(changed, PodGroup | CoschedulingGroup):
+            other = (changed.metadata.namespace or DEFAULT_NAMESPACE, changed.metadata.name)
         else:
             continue
         if pod.pod_group and other == key:

@@ -131,7 +131,7 @@ class BoundFusedRules:
         self, bound: BoundProgram, signatures: Mapping[str, Signature], profile: str
     ) -> None:
         self.program = bound.program
-        self._kernels = {name: one.kernel for name, one in signatures.items()}
+        self._kernels = {name: signature.kernel for name, signature in signatures.items()}
         self._cycle = Activation(profile=profile)
         self._functions = bound.functions
         self._overlay = bound.overlay
@@ -267,7 +267,7 @@ class BoundFusedRules:
             return None
         kernels = self._kernels
         overlays = {name: kernels.get(name, NO_KERNEL).overlay for _, name in filters}
-        codes = {name: one.code for name, one in overlays.items() if one is not None}
+        codes = {name: overlay.code for name, overlay in overlays.items() if overlay is not None}
         if len(codes) < len(overlays):
             return None
         return partial(self._rejection, *self._arguments(filters, codes))

@@ -101,7 +101,7 @@ def _key(given: Input) -> Callable[[Any], str | None]:
 
     def key(record: Any) -> str | None:
         activation.object = record
-        value = bound.one(root, bound.scalar(None, activation, 0))
+        value = bound.value_of(root, bound.scalar(None, activation, 0))
         return None if isinstance(value, Failure) else value
 
     return key

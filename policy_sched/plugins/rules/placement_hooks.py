@@ -56,17 +56,18 @@ class _Placing:
         if not self._bound.matches(pod, cycle):
             return _ANYWHERE
         narrowest, *wider = (
-            self._with_siblings(pod, found) or found for found in self._placement.levels(pod, cycle)
+            self._with_siblings(pod, domains) or domains
+            for domains in self._placement.levels(pod, cycle)
         )
         return Placements(narrowest, wider=tuple(wider))
 
-    def _with_siblings(self, pod: PodInfo, found: Domains) -> Domains:
+    def _with_siblings(self, pod: PodInfo, domains: Domains) -> Domains:
         """Return the domains in which pods of the group have a node already."""
         table = self._handle.nodes
         placed = self._handle.cache.groups.pods((pod.namespace, pod.pod_group))
         rows = [table.row_of[node] for uid in placed if (node := self._node(uid)) in table.row_of]
         there = np.array(rows, np.intp)
-        return {name: own for name, own in found.items() if np.isin(there, own).any()}
+        return {name: own for name, own in domains.items() if np.isin(there, own).any()}
 
     @hookimpl
     def placement_score(self, pods: Sequence[PodInfo], placement: Placement) -> int:
@@ -88,8 +89,8 @@ class _Placing:
         """Return the group's pods that run in the domain, and those that would."""
         names = self._handle.nodes.names
         inside = {names[row] for row in placement.rows.tolist()}
-        proposed = tuple(one for one, _ in placement.assigned)
-        known = {one.uid for one in proposed}
+        proposed = tuple(member for member, _ in placement.assigned)
+        known = {member.uid for member in proposed}
         cache = self._handle.cache
         running = (
             info

@@ -208,7 +208,7 @@ class _Rules:
         if counted:
             # A pod that counts, such as one that is nominated, is decided without itself.
             def own(pod: model.PodInfo) -> Hashable:
-                return tuple([repr(one.counted.get(pod.uid)) for one in counted])
+                return tuple([repr(aggregate.counted.get(pod.uid)) for aggregate in counted])
 
             keys.append(own)
         if ("object",) in self._policy.reads.pod:
@@ -437,12 +437,12 @@ class _Rules:
         if codes is None:
             return PASSES
 
-        def describe(where: NDArray[np.intp], found: Codes) -> ByRow[Status]:
-            return rules.explain(pod, cycle, where, found).map(_status)
+        def describe(where: NDArray[np.intp], codes: Codes) -> ByRow[Status]:
+            return rules.explain(pod, cycle, where, codes).map(_status)
 
-        def masked(where: NDArray[np.bool_], found: Codes) -> Masked | None:
-            explained = rules.explain_masked(pod, cycle, where, found)
-            return None if explained is None else [(own, _status(one)) for own, one in explained]
+        def masked(where: NDArray[np.bool_], codes: Codes) -> Masked | None:
+            explained = rules.explain_masked(pod, cycle, where, codes)
+            return None if explained is None else [(own, _status(why)) for own, why in explained]
 
         parts = (lambda: rules.by_rule(pod, cycle, rows)) if self._several else None
         return FilterResult(
@@ -525,8 +525,8 @@ class _Rules:
         if not moves and not any(path[0] in _OF_THE_ATTEMPT for path in fields):
             alike = key_getter(Signature(fields, Scope.STATIC))
 
-        def facts(one: object) -> NodeFacts | None:
-            return NodeFacts(one, table) if isinstance(one, model.Node) else None
+        def facts(item: object) -> NodeFacts | None:
+            return NodeFacts(item, table) if isinstance(item, model.Node) else None
 
         def hint(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
             event = Event(

@@ -96,9 +96,9 @@ def check_proof(marked: Marked) -> tuple[CheckedProof | None, list[Diagnostic]]:
     policies: list[check.CheckedPolicy] = []
     position = load.DocumentPosition(file, marked)
     for path, named in _files_of(model):
-        found, wrong = _named_policies(position, path, named)
+        checked, wrong = _named_policies(position, path, named)
         problems += wrong
-        policies += found if path == ("policies",) else []
+        policies += checked if path == ("policies",) else []
     proof = CheckedProof(model, file, proof.files(model.policies), tuple(policies))
     if problems:
         return None, sorted(problems)
@@ -139,7 +139,7 @@ def _named_policies(
     position: load.DocumentPosition, path: models.Path, named: str | Sequence[str]
 ) -> tuple[list[check.CheckedPolicy], list[Diagnostic]]:
     """Return the policies of files that a document names, or what is wrong with that."""
-    found: list[check.CheckedPolicy] = []
+    sound: list[check.CheckedPolicy] = []
     files = _beside(position.name, named)
     for file in files:
         roots = (root_of(position.name), Path(position.name).parent)
@@ -154,8 +154,8 @@ def _named_policies(
     for policy in policies:
         checked, wrong = check.check_policy(policy_source(policy))
         problems += wrong
-        found += [] if checked is None or not policy.sound else [checked]
-    return found, [problem for problem in problems if problem.severity is Severity.ERROR]
+        sound += [] if checked is None or not policy.sound else [checked]
+    return sound, [problem for problem in problems if problem.severity is Severity.ERROR]
 
 
 def _rules_of(model: models.PolicyProof) -> Iterator[tuple[models.Path, str]]:
@@ -188,11 +188,11 @@ def _written_out(text: Text) -> Text:
     parts: list[str] = []
     moved: list[int] = []
     last = 0
-    for found in _BARE.finditer(text.text):
-        if found[0] == PASSES:
-            parts += [text.text[last : found.end()], _ALL]
-            moved.append(found.end() + len(_ALL) * len(moved))
-            last = found.end()
+    for match in _BARE.finditer(text.text):
+        if match[0] == PASSES:
+            parts += [text.text[last : match.end()], _ALL]
+            moved.append(match.end() + len(_ALL) * len(moved))
+            last = match.end()
     parts.append(text.text[last:])
 
     def locate(offset: int) -> tuple[int, int, str]:
@@ -227,11 +227,11 @@ def _checked(
     written = _written_out(text)
     if section == "filter" and any(m[0] == VICTIM for m in _BARE.finditer(text.text)):
         section = "preemption.victim"  # which sees it
-    found, problems = check.check_beside(written, section, source_of_claims(policies))
+    policy, problems = check.check_beside(written, section, source_of_claims(policies))
     problems = [replace_context(problem, text.path) for problem in problems]
-    if found is None:
+    if policy is None:
         return None, [problem for problem in problems if problem.severity is Severity.ERROR]
-    (checked,) = found.match_conditions
+    (checked,) = policy.match_conditions
     wrong = [
         check.diagnostic(problem, written, text.path)
         for problem in _wrong_names(checked.core, policies)

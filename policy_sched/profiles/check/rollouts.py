@@ -88,7 +88,7 @@ def untried_sections(
     and what is gone is told at its old place.
     """
     for field, section in _PROMOTED.items():
-        new, old = (getattr(one, field, None) or None for one in (source, in_force))
+        new, old = (getattr(policy, field, None) or None for policy in (source, in_force))
         given = new or old
         if given and new != old:
             rule = given[0].expression if isinstance(given, tuple) else given
@@ -116,14 +116,14 @@ def untried_changes(
         for plans in (before, after)
     )
 
-    def found(names: Iterable[str]) -> dict[str, list[Diagnostic]]:
+    def untried(names: Iterable[str]) -> dict[str, list[Diagnostic]]:
         told = {name: [*untried_sections(new.get(name), rollout, old.get(name))] for name in names}
         return {name: problems for name, problems in told.items() if problems}
 
-    changed = found(dict.fromkeys((*new, *old)))
+    changed = untried(dict.fromkeys((*new, *old)))
     if changed:
         new |= {p.name: policy_source(p) for p in read() if p.sound and p.name in changed}
-        changed = found(changed)
+        changed = untried(changed)
     return [replace(p, severity=Severity.WARNING) for some in changed.values() for p in some]
 
 
@@ -165,8 +165,8 @@ def _compiled(
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
         return None, [*problems, diagnostic(problem, checked.text, text.path)]
     problems += (
-        replace(diagnostic(found, checked.text, text.path), severity=Severity.WARNING)
-        for found in constant_conditions(policy, checked.core)
+        replace(diagnostic(constant, checked.text, text.path), severity=Severity.WARNING)
+        for constant in constant_conditions(policy, checked.core)
     )
     reads = {
         f"{part.operand.name}.{part.name}": part.span

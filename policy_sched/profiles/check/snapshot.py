@@ -122,11 +122,11 @@ def _of_inputs(trees: Trees, snapshot: Snapshot) -> Iterator[Diagnostic]:
     tables = {name: nodes.input_table(entry.identity) for name, entry in names.items()}
     for checked, _ in trees.expressions:
         for part in walk(checked.core):
-            found = _finds_nothing(part, trees, snapshot, tables)
-            if found:
+            source = _finds_nothing(part, trees, snapshot, tables)
+            if source:
                 span = part.span
-                hint = f"keys of it: {', '.join(sorted(tables[found].by_key)[:3]) or 'none'}"
-                message = f"no pod of the snapshot finds an object of inputs.{found} by this key"
+                hint = f"keys of it: {', '.join(sorted(tables[source].by_key)[:3]) or 'none'}"
+                message = f"no pod of the snapshot finds an object of inputs.{source} by this key"
                 said = Problem(span.start, span.end, NOT_THERE, message, hint)
                 yield diagnostic(said, checked.text, f"policy {policy.name}, {checked.text.path}")
 

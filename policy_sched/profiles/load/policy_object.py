@@ -110,8 +110,8 @@ def read_object(given: PolicyObject) -> LoadedObject:
         position = DocumentPosition(given.file, marked)
         told = position.diagnostics(read_rollout(marked)[1])
         return LoadedObject(None, (*problems, *told), marked)
-    policy, found = load_policy_document(marked)
-    problems += (problem for problem in found if problem.code != HIDING_COMMENT)
+    policy, wrong = load_policy_document(marked)
+    problems += (problem for problem in wrong if problem.code != HIDING_COMMENT)
     if policy is not None:
         named = policy.place.diagnostics(_named_files(policy.model.spec.inputs))
         beyond = too_much_rule_text([policy])

@@ -239,8 +239,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
             # An object with errors holds changes back, and keeps no set from being read.
             read = [(given, *checked_rollout(given)) for given in self.rollouts[:MOST_ROLLOUTS]]
             given = next((given for given, checked, _ in read if checked), self.rollouts[0])
-            found = [problem for _, _, problems in read for problem in problems]
-            told = [dataclasses.replace(p, severity=Severity.WARNING) for p in found]
+            every = (problem for _, _, problems in read for problem in problems)
+            told = [dataclasses.replace(p, severity=Severity.WARNING) for p in every]
             return RolloutText(given.file, given=given), told
         if not documents:
             code, message = models.MISSING_KEY, "there is no Rollout in this file"
@@ -263,19 +263,19 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         ``/config/FILE``, ``/0/FILE`` below the first of the policies, ``/1-file/FILE`` where the
         second is a file (after it the schemas that it names), and ``/rollout/FILE``.
         """
-        found: dict[str, str] = {}
+        files: dict[str, str] = {}
         for kind, path in (("config", self.config), ("rollout", self.rollout)):
             if isinstance(path, str):
-                found[f"/{kind}/{Path(path).name}"] = path
+                files[f"/{kind}/{Path(path).name}"] = path
         for number, path in enumerate(self.policies):
             given = Path(path)
             top, root = (number, given) if given.is_dir() else (f"{number}-file", given.parent)
             for file in map(str, load.with_schemas(given)):
-                found[f"/{top}/{os.path.relpath(file, root)}"] = file
+                files[f"/{top}/{os.path.relpath(file, root)}"] = file
         # names are bytes to the system, and text in a record
         return {
             os.fsencode(place).decode("utf-8", "backslashreplace"): file
-            for place, file in found.items()
+            for place, file in files.items()
         }
 
     def _sources(self) -> dict[str, str]:

@@ -81,4 +81,4 @@ def test_a_rule_that_reads_no_time_has_no_moment() -> None:
     tree, _ = check_expression("pod.creationTime < timestamp(3)", "preEnqueue")
     assert tree is not None
     assert moments_of(tree, {}, {}).complete
-    assert not moments_of(tree, {}, {}).found
+    assert not moments_of(tree, {}, {}).stated

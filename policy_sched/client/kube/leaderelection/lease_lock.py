@@ -66,8 +66,8 @@ def record_of(lease: Plain) -> state_machine.LeaseRecord:
 def _annotations(lease: Plain) -> Plain:
     """Return the annotations of a lease; none where they are of another form."""
     metadata = lease.get("metadata")
-    found = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return found if isinstance(found, dict) else {}
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
 
 
 class Lease:

@@ -367,7 +367,7 @@ class RequestHandler:
             there = [self._store.get(kind, namespace, target.name)]
         else:
             wanted = selection(target, sent.options)
-            there = [one for one in self._store.select(kind, namespace) if wanted.selects(one)]
+            there = [item for item in self._store.select(kind, namespace) if wanted.selects(item)]
         for stored in there:
             await self._webhooks.review(sent, "DELETE", stored, None, dry=sent.options.dry_run)
 
