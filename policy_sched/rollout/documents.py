@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.errors import Diagnostic
+from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.stdlib import text_of_timestamp
 from policy_sched.language.values import KINDS, LimitError, one_evaluation
 from policy_sched.profiles.check import UNTRIED, CheckedAbortRule, CheckedRollout
@@ -127,18 +127,23 @@ class _Shown(msgspec.Struct):
 
 
 def report_of_object(value: Plain) -> RolloutReport:
-    """Return what an object shows. Raises StateError if it has no state that can be read."""
+    """Return what an object shows: without steps and rules where these have errors.
+
+    Raises StateError if it has no state that can be read.
+    """
     plan, problems = plan_of_object(value)
-    if plan is None:
-        raise StateError("\n".join(problem.render() for problem in problems))
+    told = [problem.render() for problem in problems if problem.severity is Severity.ERROR]
     state = state_of_object(value)
+    if plan is None:
+        plan = Plan(str((value.get("metadata") or {}).get("name", "")), "", ())
     if state is None:
-        raise StateError(f"rollout {plan.name} has not begun: no scheduler has written its status")
+        waits = f"rollout {plan.name} has not begun: no scheduler has written its status"
+        raise StateError("\n".join(told or [waits]))
     try:
         shown = msgspec.convert(value["status"], _Shown)
     except msgspec.ValidationError as error:
         raise StateError(f"the status of rollout {plan.name} cannot be read: {error}") from None
-    return rollout_report(plan, state, shown.differences, shown.untried)
+    return rollout_report(plan, state, shown.differences, shown.untried, told)
 
 
 def status_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -79,6 +79,8 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
     differences: list[Example]
     untried: list[str] = msgspec.field(default_factory=list)
     """What differs and is tried by no step, each with its place."""
+    problems: list[str] = msgspec.field(default_factory=list)
+    """The errors of an object: what it says of steps and rules is not read, and changes wait."""
 
     def document(self) -> Document:
         """Return the report as plain data."""
@@ -88,12 +90,14 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
     def text_lines(self) -> Iterator[str]:
         """Yield the report as text."""
         yield from table(self._head(), gap="  ")
-        yield ""
-        rows = [("STEP", "AT LEAST", "DECISIONS", "STATUS")]
-        for i, step in enumerate(self.steps, 1):
-            least = seconds_text(step.seconds) or "-"
-            rows.append((f"{i}. {step.step}", least, str(step.decisions), step.status))
-        yield from table(rows, right=(2,))
+        yield from (line for problem in self.problems for line in ("", *problem.splitlines()))
+        if self.steps:
+            yield ""
+            rows = [("STEP", "AT LEAST", "DECISIONS", "STATUS")]
+            for i, step in enumerate(self.steps, 1):
+                least = seconds_text(step.seconds) or "-"
+                rows.append((f"{i}. {step.step}", least, str(step.decisions), step.status))
+            yield from table(rows, right=(2,))
         yield ""
         yield from table([("MEASURE", "STABLE", "CANDIDATE"), *self.measured()], right=(1, 2))
         if self.abort_when:
@@ -112,7 +116,9 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
     def measured(self) -> list[tuple[str, str, str]]:
         """Return the measures that the step takes as people read them: name, stable, candidate."""
         stable, candidate = (self.measures[side].by_name() for side in ("stable", "candidate"))
-        left_out = OF_CANARIES if self.steps[self.step - 1].step == _AUDIT else OF_AUDITS
+        left_out: Collection[str] = ()
+        if self.steps:
+            left_out = OF_CANARIES if self.steps[self.step - 1].step == _AUDIT else OF_AUDITS
         return [
             (name, measure_text(name, stable[name]), measure_text(name, candidate[name]))
             for name in MEASURES
@@ -120,7 +126,7 @@ class RolloutReport(msgspec.Struct, frozen=True, rename="camel"):
         ]
 
     def _head(self) -> list[tuple[str, str]]:
-        where = f"{self.step} of {len(self.steps)}"
+        where = f"{self.step} of {len(self.steps)}" if self.steps else str(self.step)
         if self.phase == Phase.PROGRESSING:
             where += f", for {seconds_text(self.elapsed) or '0s'}"
         rows = [
@@ -151,7 +157,11 @@ class RolloutControl(Protocol):
 
 
 def rollout_report(
-    plan: Plan, state: State, differences: Sequence[Example] = (), untried: Sequence[str] = ()
+    plan: Plan,
+    state: State,
+    differences: Sequence[Example] = (),
+    untried: Sequence[str] = (),
+    problems: Sequence[str] = (),
 ) -> RolloutReport:
     """Return what a rollout shows; of the differences, the last ones."""
     stable, candidate = state.counts.stable.measures(), state.counts.candidate.measures()
@@ -170,7 +180,7 @@ def rollout_report(
         str(state.phase),
         state.stable,
         state.candidate,
-        min(state.step + 1, len(plan.steps)),
+        min(state.step + 1, len(plan.steps) or state.step + 1),
         text_of_timestamp(state.began // 10**9 * 10**9),
         state.elapsed / 1e9,
         state.reason,
@@ -181,6 +191,7 @@ def rollout_report(
         [_rule(rule, state.counts) for rule in plan.abort_when],
         list(differences)[-EXAMPLES:],
         list(untried),
+        list(problems),
     )
 
 

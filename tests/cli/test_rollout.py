@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,10 @@ async def begin(world: World, name: str) -> None:
 
 
 def test_a_rollout_of_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its status is shown; a request is an annotation that names the candidate."""
+    """Its status is shown; a request is an annotation that names the candidate.
+
+    Of an object with errors these alone were shown, and not how far it was.
+    """
 
     async def scenario() -> None:
         async with serving() as world:
@@ -105,6 +109,13 @@ def test_a_rollout_of_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[st
             assert (code, "name one of careful, other" in said) == (2, True)
             code, _, said = await verb("abort", "none")
             assert (code, '"none" not found' in said) == (2, True)
+            wrong = {"spec": {"abortWhen": [{"expression": "candidate.nix > 0", "message": "x"}]}}
+            change = "application/merge-patch+json"
+            code, answer = await world.ask("PATCH", f"{PATH}/other", wrong, type=change)
+            assert code == 200, answer
+            code, shown, _ = await verb("status", "other")
+            assert (code, "error PS" in shown, "Step:       1, for" in shown) == (0, True, True)
+            assert re.search(r"^decisions +30 +30$", shown, re.MULTILINE)
 
     asyncio.run(scenario())
 
