@@ -84,7 +84,8 @@ def check(  # noqa: PLR0913  # one parameter for each option
         policy may let its rules cost; a policy that asks for more is refused.
     """
     if snapshot and kubeconfig is not None:
-        raise PolicySchedError("--kubeconfig does not go together with --snapshot")
+        named = "--kubeconfig does not go together with files of a cluster (--cluster, --snapshot)"
+        raise PolicySchedError(named)
     diagnostics.require_files([*paths, *snapshot])
     if ignore_unknown:
         paths = tuple(files_of_ours(paths))

@@ -91,6 +91,8 @@ _SHARE: Final = 2
 """The part of the process's file descriptors that the connections of a server may take: half."""
 _FEWEST: Final = 16
 
+_UNMET: Final = ApiError(417, "ExpectationFailed", "no expectation but 100-continue is met")
+
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Refuse = Callable[[ApiError], web.Response]
 
@@ -244,7 +246,9 @@ class Connections(web.Server):
         self._happened(connection, busy=True)
         try:
             expected = request.headers.get("Expect", "").lower()
-            if self._continues and expected == "100-continue":
+            if expected not in ("", "100-continue"):  # as net/http
+                return self._refuse(_UNMET)
+            if self._continues and expected:
                 writer: Any = request.writer
                 await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 writer.output_size = 0

@@ -320,10 +320,9 @@ def _look_at_json(file: source.SourceFile) -> LocatedManifest:
         return LocatedManifest(
             None, file, None, [source.diagnostic(file, error.pos, source.UNREADABLE, message)]
         )
-    except RecursionError:
-        message = f"values are nested more than {source.MAX_DEPTH} deep"
+    except RecursionError as error:
         return LocatedManifest(
-            None, file, None, [source.diagnostic(file, 0, source.UNREADABLE, message)]
+            None, file, None, [source.json_problem(file, error, source.UNREADABLE)]
         )
     except ValueError as error:  # a constant, or a number of more digits than int() accepts
         faults = [] if parsed is None else parsed.problems

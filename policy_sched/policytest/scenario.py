@@ -207,7 +207,8 @@ def _json_scenarios(references: References, text: str) -> Iterator[Found]:
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
-            yield None, [Diagnostic(path, line_number, 1, WRONG_TYPE, f"not JSON: {error}")]
+            file = source.SourceFile(path, line, line_number)
+            yield None, [source.json_problem(file, error, WRONG_TYPE)]
             continue
         places = _Places(source.SourceFile(path, line, line_number), None)
         problems = Problems(places.blank)

@@ -23,7 +23,7 @@ from policy_sched.errors import Diagnostic, PluginError, PolicyError
 from policy_sched.policytest.comparison import Deviation
 from policy_sched.policytest.report import StepResult
 from policy_sched.queue import HintTable, SchedulingQueue
-from policy_sched.source import read_bytes
+from policy_sched.source import SourceFile, json_problem, read_bytes
 
 MILLISECOND: Final = 1_000_000
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
@@ -114,8 +114,11 @@ def decoded_lines(
     for line_number, line in lines:
         try:
             decoded.append((line_number, msgspec.json.decode(line, type=form)))
-        except (msgspec.DecodeError, RecursionError) as error:
+        except msgspec.ValidationError as error:
             problems.append(Diagnostic(path, line_number, 1, BAD_SEQUENCE, str(error)))
+        except (msgspec.DecodeError, RecursionError) as error:
+            file = SourceFile(path, line.decode(errors="replace"), line_number)
+            problems.append(json_problem(file, error, BAD_SEQUENCE))
     if problems:
         raise PolicyError(problems)
     return decoded

@@ -10,6 +10,7 @@ from policy_sched.source.documents import (
     YAML_SYNTAX as YAML_SYNTAX,
     Marked as Marked,
     Path as Path,
+    json_problem as json_problem,
     parse_documents as parse_documents,
     parse_text as parse_text,
     shortened as shortened,

@@ -8,6 +8,7 @@ from the nodes with YAML's safe tags, and the nodes stay, so that a path such as
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -332,16 +333,42 @@ def too_large(file: SourceFile, start: int, end: int) -> Diagnostic:
     return diagnostic(file, (start, end), YAML_SYNTAX, message)
 
 
-def too_deep(file: SourceFile, offset: int) -> Diagnostic:
+def too_deep(file: SourceFile, offset: int, code: str = YAML_SYNTAX) -> Diagnostic:
     """Return the diagnostic of a value that is nested too deep."""
     message = f"values are nested more than {MAX_DEPTH} deep"
-    return diagnostic(file, offset, YAML_SYNTAX, message)
+    return diagnostic(file, offset, code, message)
+
+
+_JSON_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
+_BYTE: Final = re.compile(r" \(byte (\d+)\)$")
+
+
+def json_problem(
+    file: SourceFile, error: ValueError | RecursionError, code: str = YAML_SYNTAX
+) -> Diagnostic:
+    """Return the diagnostic of JSON that cannot be read: where it breaks off, or gets too deep."""
+    if not isinstance(error, RecursionError):
+        text, byte = _BYTE.sub("", str(error)), _BYTE.search(str(error))
+        raw = file.text.encode(errors="replace")
+        offset = len(raw[: int(byte[1])].decode(errors="ignore")) if byte else 0
+        if text == "Input data was truncated":
+            offset, text = len(file.text), "the text ends too early"
+        return diagnostic(file, offset, code, f"not JSON: {text}")
+    depth = offset = 0
+    for token in _JSON_TOKENS.finditer(file.text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > MAX_DEPTH:
+            offset = token.start()
+            break
+    return too_deep(file, offset, code)
 
 
 def syntax_error(file: SourceFile, error: yaml.MarkedYAMLError) -> Diagnostic:
     """Return the diagnostic of an error of the YAML parser, whose marks count in the file."""
     mark, where = error.problem_mark or error.context_mark, error.context_mark
     offset = min(mark.index if mark else 0, len(file.text))
+    if error.problem == _TOO_DEEP:
+        return too_deep(file, offset)
     context = ""
     if error.context and where is not None and where.index != offset:
         line, column = file.position(where.index)

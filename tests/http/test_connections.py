@@ -238,3 +238,17 @@ def test_clients_may_wait_for_leave_to_send_a_body() -> None:
             pair[1].close()
 
     asyncio.run(run())
+
+
+def test_another_expectation_is_refused_in_our_words() -> None:
+    """The console answered with those of its library, before it asked who asks."""
+
+    async def run() -> None:
+        async with listening() as (_, port):
+            pair = await asyncio.open_connection("127.0.0.1", port)
+            assert b" 417 " in await ask(pair, "/", "Expect: nix")
+            said = await pair[0].readuntil(b'"code":417')
+            pair[1].close()
+            assert b'"message":"no expectation but 100-continue is met"' in said
+
+    asyncio.run(run())

@@ -92,8 +92,16 @@ class TestRecords:
         found = problems(written(tmp_path, "a.jsonl", text))
         column = json.dumps(wrong).index('"expekt"') + 1
         assert found[0] == f'2:{column} PS702 unknown field "expekt"'
-        assert found[1].startswith("3:1 PS703 not JSON: ")
+        assert found[1] == "3:2 PS703 not JSON: the text ends too early"
         assert len(found) == 2
+
+    def test_json_that_is_nested_too_deep_has_a_place(self, tmp_path: Path) -> None:
+        """Python's words for its stack were told, with the beginning of the line."""
+        for form, keys in (("scenario", '"pending"'), ("sequence", '"ops"')):
+            text = f'{{"name": "a", {keys}: {"[" * 5000}{"]" * 5000}}}\n'
+            (found,) = problems(written(tmp_path, f"{form}.jsonl", text))
+            column = text.index("[") + 100
+            assert found == f"1:{column} PS703 values are nested more than 100 deep"
 
     def test_a_broken_archive_is_a_problem_of_the_file(self, tmp_path: Path) -> None:
         """What is called .gz and is none is reported."""

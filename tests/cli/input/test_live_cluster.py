@@ -83,7 +83,7 @@ def test_verbs_read_a_live_cluster_and_write_nothing(
         (["explain", "web", "--cluster", "FILE", "--kubeconfig", "FILE"], "explain needs either"),
         (["diff", "default", "gang", "--cluster", "FILE", "--kubeconfig", "FILE"], "diff needs"),
         (["diff", "default", "gang", "--seed", "3"], "--seed goes with --cluster or --kubeconfig"),
-        (["check", "FILE", "--snapshot", "FILE", "--kubeconfig", "FILE"], "does not go together"),
+        (["check", "FILE", "--cluster", "FILE", "--kubeconfig", "FILE"], "(--cluster, --snapshot)"),
         (["eval", "1", "--cluster", "FILE", "--kubeconfig", "FILE"], "does not go together with"),
     ],
 )
