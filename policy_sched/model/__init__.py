@@ -3,7 +3,7 @@
 One module per API group or concept; only what a scheduler reads. Files are read in `manifests`.
 """
 
-from policy_sched.model import formats as formats, job_indexes as job_indexes
+from policy_sched.model import formats as formats, job_indexes as job_indexes, messages as messages
 from policy_sched.model.cluster_event import (
     ALL as ALL,
     ASSIGNED_POD_ADD as ASSIGNED_POD_ADD,

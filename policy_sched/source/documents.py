@@ -343,9 +343,7 @@ _JSON_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
 _BYTE: Final = re.compile(r" \(byte (\d+)\)$")
 
 
-def json_problem(
-    file: SourceFile, error: ValueError | RecursionError, code: str = YAML_SYNTAX
-) -> Diagnostic:
+def json_problem(file: SourceFile, error: Exception, code: str = YAML_SYNTAX) -> Diagnostic:
     """Return the diagnostic of JSON that cannot be read: where it breaks off, or gets too deep."""
     if not isinstance(error, RecursionError):
         text, byte = _BYTE.sub("", str(error)), _BYTE.search(str(error))

@@ -20,12 +20,4 @@ from policy_sched.embedded.schema.problems import (
     inside as inside,
     items as items,
 )
-from policy_sched.embedded.schema.types import (
-    JSON_ONLY as JSON_ONLY,
-    LEAVES as LEAVES,
-    MESSAGES as MESSAGES,
-    MessageField as MessageField,
-    fields_of as fields_of,
-    message_of as message_of,
-    typed as typed,
-)
+from policy_sched.embedded.schema.types import JSON_ONLY as JSON_ONLY, typed as typed

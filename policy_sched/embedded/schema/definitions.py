@@ -18,10 +18,10 @@ from policy_sched.embedded.schema import structural
 from policy_sched.embedded.schema.definition_checks import check_definition, schema_of
 from policy_sched.embedded.schema.problems import Problems, check_metadata
 from policy_sched.embedded.schema.structural import MISSING
-from policy_sched.embedded.schema.types import fields_of, typed
+from policy_sched.embedded.schema.types import typed
 from policy_sched.embedded.schema.validation_rules import SchemaRules, unchecked
 from policy_sched.manifests import Plain
-from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind, formats
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind, formats, messages
 
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer of a definition whose objects are deleted first."""
@@ -86,7 +86,7 @@ class CustomVersion:
             raise apimachinery.cannot_be_handled(
                 key, "json: cannot unmarshal metadata into an object"
             )
-        fields = fields_of(_META)
+        fields = messages.fields_of(_META)
         unknown = [f"metadata.{name}" for name in given if name not in fields]
         meta = {name: value for name, value in given.items() if name in fields}
         data = {**data, "metadata": typed(key, meta, _META)}

@@ -4,15 +4,6 @@ Theory of operation: each message of the tables becomes a msgspec struct, made w
 needed, and an object is decoded into the struct of its kind. That takes microseconds and finds the
 first value of a wrong type; `_refusal` has kube-apiserver's words. Fields that a
 message does not have are let pass: `field_validation` looks at them.
-
-The messages of the API: field numbers, names and types, read from messages.json.
-
-A message is a list of fields, each written as ``NUMBER NAME TYPE``. The number is ``-`` where a
-field is read from JSON only. Types are s (string), i (int32), l (int64), b (bool), x (bytes),
-another message, or map:TYPE with strings as keys. Before a type, ``*`` means repeated, and ``?``
-that a zero or an empty message is written in JSON, too: the Go field is a pointer. The fields of
-one that is called ``-`` belong to the message that it stands in. (The generated.proto files of
-k8s.io/api and k8s.io/apimachinery.)
 """
 
 from __future__ import annotations
@@ -21,71 +12,20 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from policy_sched.client.apimachinery import ApiError, cannot_be_handled
 from policy_sched.manifests import Plain
-from policy_sched.model import FORMAT_WRONG, Int32, Int64, Kind, nanos
+from policy_sched.model import FORMAT_WRONG, Int32, Int64, Kind, messages, nanos
 
-LEAVES: Final = frozenset({
-    "Time", "MicroTime", "Quantity", "FieldsV1", "RawExtension", "ExtraValue", "IntOrString",
-    "Object",
-})  # fmt: skip
-"""Messages that JSON writes as one value."""
-DELETE_OPTIONS: Final = "DeleteOptions"
 JSON_ONLY: Final = frozenset({
     "apiextensions.k8s.io/v1/CustomResourceDefinition", "scheduling.x-k8s.io/v1alpha1/PodGroup",
 })  # fmt: skip
 """Kinds that are not read from protobuf."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageField:
-    """One field of a message."""
-
-    name: str
-    type: str
-    """One of s, i, l, b and x, or the name of a message."""
-    repeated: bool = False
-    mapped: bool = False
-    kept: bool = False
-
-
-def _field(text: str, position: int) -> tuple[int, MessageField]:
-    number, name, kind = text.split()
-    bare = kind.lstrip("*?")
-    mapped = bare.startswith("map:")
-    return -position if number == "-" else int(number), MessageField(
-        name, bare.removeprefix("map:"), kind.startswith("*"), mapped, kind.startswith("?")
-    )
-
-
-def _messages() -> dict[str, dict[int, MessageField]]:
-    raw = Path(__file__).with_name("messages.json").read_bytes()
-    by_name = msgspec.json.decode(raw, type=dict[str, list[str]])
-    return {
-        name: dict(_field(text, position) for position, text in enumerate(fields, 1))
-        for name, fields in by_name.items()
-    }
-
-
-MESSAGES: Final = _messages()
-
-
-def message_of(api_version: str, kind: str) -> str:
-    """Return the name of a kind's message, "" if it is not known."""
-    if kind == DELETE_OPTIONS:  # which clients send under any group
-        return kind
-    name = f"{api_version}/{kind}"
-    return name if name in MESSAGES else ""
-
-
 _AT: Final = re.compile(r" - at `\$(.*)`$", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _ZERO: Final[dict[str, Any]] = {"s": "", "x": "", "i": 0, "l": 0, "b": False, "Quantity": "0"}
@@ -134,7 +74,7 @@ def typed(kind: Kind, data: Plain, part: str = "") -> Plain:
     Raises ApiError (400) that names the first field of another type, or if objects and lists
     lie more than DEPTH deep.
     """
-    message = part or message_of(*kind)
+    message = part or messages.message_of(*kind)
     try:
         raw = msgspec.json.encode(data)
     except (UnicodeEncodeError, RecursionError, OverflowError) as error:
@@ -171,24 +111,16 @@ def _deeper(data: Plain, most: int) -> bool:
 
 
 @cache
-def fields_of(message: str) -> dict[str, MessageField]:
-    """Return the fields of a message by name, those of inlined messages too."""
-    fields: dict[str, MessageField] = {}
-    for field in MESSAGES[message].values():
-        fields |= fields_of(field.type) if field.name == "-" else {field.name: field}
-    return fields
-
-
-@cache
 def _decoder(message: str) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(_struct(message), dec_hook=_leaf)
 
 
 @cache
 def _struct(message: str) -> type:
-    names = {f"f{at}": name for at, name in enumerate(fields_of(message))}
+    names = {f"f{at}": name for at, name in enumerate(messages.fields_of(message))}
     fields: list[tuple[str, Any, Any]] = [
-        (field, _type(fields_of(message)[name]) | None, None) for field, name in names.items()
+        (field, _type(messages.fields_of(message)[name]) | None, None)
+        for field, name in names.items()
     ]
     if "/" in message:
         names |= {"kind": "kind", "version": "apiVersion"}
@@ -196,7 +128,7 @@ def _struct(message: str) -> type:
     return msgspec.defstruct("Message", fields, rename=names, gc=False)
 
 
-def _type(field: MessageField) -> Any:
+def _type(field: messages.MessageField) -> Any:
     item = _SCALARS[field.type] if field.type in _SCALARS else _struct(field.type)
     if field.mapped:
         return dict[str, item | None]  # type: ignore[valid-type] # a type made at run time
@@ -244,14 +176,18 @@ def _refusal(kind: Kind, message: str, data: Plain, error: str) -> ApiError:
     return cannot_be_handled(kind, f"json: cannot unmarshal {what[:_BYTES]} into {go}")
 
 
-def _value_at(message: str, data: Plain, path: str) -> tuple[Any, str, MessageField, bool, str]:
+def _value_at(
+    message: str, data: Plain, path: str
+) -> tuple[Any, str, messages.MessageField, bool, str]:
     """Return a path's value, its message, its field, whether an item is meant, and the path."""
     value: Any = data
-    owner, field, inside, shown = message, MessageField("", message), False, ""
+    owner, field, inside, shown = message, messages.MessageField("", message), False, ""
     for name, index in _STEP.findall(path):
         if name:
             owner = field.type
-            field = fields_of(owner).get(name) or MessageField(name, "s")  # kind and apiVersion
+            field = messages.fields_of(owner).get(name) or messages.MessageField(
+                name, "s"
+            )  # kind and apiVersion
             value, inside = value.get(name), False
             shown += f".{name}" if shown else name
         elif index == "...":
@@ -264,7 +200,7 @@ def _value_at(message: str, data: Plain, path: str) -> tuple[Any, str, MessageFi
     return value, owner, field, inside, shown
 
 
-def _wrong(field: MessageField, items: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _wrong(field: messages.MessageField, items: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a map that are not of its type."""
     item = _SCALARS[field.type] if field.type in _SCALARS else _struct(field.type)
     for key, value in items.items():
@@ -278,7 +214,7 @@ def _go_name(message: str) -> str:
     return message.rpartition("/")[2]
 
 
-def _go_type(field: MessageField, *, inside: bool) -> str:
+def _go_type(field: messages.MessageField, *, inside: bool) -> str:
     item = _GO.get(field.type) or f"v1.{_go_name(field.type)}"
     if inside:
         return item
@@ -303,7 +239,7 @@ def _json_type(value: Any) -> str:
 
 def _without_nulls(message: str, data: Plain) -> Plain:
     """Return an object without nulls, as Go reads it."""
-    fields = fields_of(message)
+    fields = messages.fields_of(message)
     result: Plain = {}
     for name, value in data.items():
         field = fields.get(name)
@@ -312,7 +248,7 @@ def _without_nulls(message: str, data: Plain) -> Plain:
     return result
 
 
-def _filled(field: MessageField, value: Any) -> Any:
+def _filled(field: messages.MessageField, value: Any) -> Any:
     if field.mapped:
         return {key: _item(field, item) for key, item in value.items()}
     if field.repeated:
@@ -320,7 +256,7 @@ def _filled(field: MessageField, value: Any) -> Any:
     return _item(field, value)
 
 
-def _item(field: MessageField, value: Any) -> Any:
-    if field.type in LEAVES or field.type in _ZERO:
+def _item(field: messages.MessageField, value: Any) -> Any:
+    if field.type in messages.LEAVES or field.type in _ZERO:
         return _ZERO.get(field.type) if value is None else value
     return _without_nulls(field.type, {} if value is None else value)

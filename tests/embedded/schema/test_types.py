@@ -9,9 +9,10 @@ import pytest
 
 from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.schema import types
+from policy_sched.model import messages
 
 Plain = dict[str, Any]
-KINDS = sorted(message for message in types.MESSAGES if "/" in message)
+KINDS = sorted(message for message in messages.texts() if "/" in message)
 OTHERS: dict[str, tuple[Any, ...]] = {
     "s": (1, True, [], {}), "x": (1, True, [], {}, "@"), "i": ("1", True, [], {}, 1.5, 2**31),
     "l": ("1", True, [], {}, 1.5, 2**63), "b": (1, "true", [], {}),
@@ -28,7 +29,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
     """Yield an object for each field of a kind and each wrong value, and the field's name."""
 
     def inside(message: str, wrap: Any) -> Iterator[tuple[str, Plain]]:
-        for name, field in types.fields_of(message).items():
+        for name, field in messages.fields_of(message).items():
 
             def put(value: Any, name: str = name) -> Plain:
                 outer: Plain = wrap({name: value})
@@ -36,7 +37,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
 
             yield from ((name, element) for element in of(field, put))
 
-    def of(field: types.MessageField, put: Any) -> Iterator[Plain]:
+    def of(field: messages.MessageField, put: Any) -> Iterator[Plain]:
         def hold(value: Any) -> Plain:
             held: Plain = put({"k": value} if field.mapped else [value])
             return held
@@ -46,7 +47,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
         yield from map(item, values)
         if field.mapped or field.repeated:
             yield from map(put, (1, "x", True, [] if field.mapped else {}))
-        if field.type not in types.LEAVES and field.type not in OTHERS:
+        if field.type not in messages.LEAVES and field.type not in OTHERS:
             yield from (element for _, element in inside(field.type, item))
 
     yield from inside(kind, lambda data: data)

@@ -15,6 +15,7 @@ from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.apiserver.protobuf import decoding
 from policy_sched.embedded.apiserver.request import Sent
 from policy_sched.manifests import Plain
+from policy_sched.model import messages
 from policy_sched.source import Marked, SourceFile, parse_documents, plain_documents
 
 YAML: Final = "application/yaml"
@@ -239,37 +240,6 @@ WARN: Final = "Warn"
 _MODES: Final = ("Ignore", STRICT, WARN)
 
 
-_ALWAYS: Final = frozenset({"apiVersion", "kind", "status"})
-_SCALARS: Final = frozenset({"s", "i", "l", "b", "x"})
-
-
-def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
-    """Yield the paths of an object's fields that its message does not have."""
-    fields = schema.fields_of(message)
-    for name, value in data.items():
-        at = f"{path}.{name}" if path else name
-        if not path and name in _ALWAYS:
-            continue
-        if name not in fields:
-            yield at
-            continue
-        field = fields[name]
-        if field.type in _SCALARS or field.type in schema.LEAVES:
-            continue
-        yield from _inside(field, value, at)
-
-
-def _inside(field: schema.MessageField, value: Any, at: str) -> Iterator[str]:
-    if isinstance(value, list):
-        for number, item in enumerate(value):
-            if isinstance(item, dict):
-                yield from unknown(field.type, item, f"{at}[{number}]")
-    elif isinstance(value, dict):
-        if field.mapped:
-            return
-        yield from unknown(field.type, value, at)
-
-
 def check_fields(sent: Sent, data: Plain) -> None:
     """Check for unknown fields, as fieldValidation demands. Raises ApiError if Strict."""
     mode = sent.options.text(OPTION)
@@ -280,13 +250,13 @@ def check_fields(sent: Sent, data: Plain) -> None:
         why = f'Unsupported value: "{mode}": supported values: {modes}'
         raise sent.options.refused(OPTION, "FieldValueNotSupported", why)
     served = sent.target.served
-    message = schema.message_of(served.group_version, served.kind)
+    message = messages.message_of(served.group_version, served.kind)
     if mode == "Ignore" or not (message or served.custom):
         return
     if served.custom:
         paths = served.custom.coerced(apimachinery.copied(data))[1]
     else:
-        paths = list(unknown(message, data))
+        paths = list(map(messages.path_text, messages.unknown_fields(message, data)))
     if served.resource.key == apimachinery.DEFINITION:
         paths += schema.unknown_fields(data)
     unknown_fields = [f'unknown field "{path}"' for path in paths]

@@ -14,7 +14,7 @@ import msgspec
 from policy_sched.client.apimachinery import BYTES, MAGIC, VARINT, fields
 from policy_sched.embedded import schema
 from policy_sched.manifests import Plain
-from policy_sched.model import EPOCH
+from policy_sched.model import EPOCH, messages
 
 DEPTH: Final = 32
 """Messages within messages; those of the tables are not deeper."""
@@ -35,7 +35,7 @@ def read(body: bytes) -> Plain:
     api_version, kind = meta.get("apiVersion", ""), meta.get("kind", "")
     if outer.get("contentEncoding") or outer.get("contentType"):
         raise NotReadError(f"{kind}: encoded another time")
-    name = schema.message_of(api_version, kind)
+    name = messages.message_of(api_version, kind)
     if not name or name in schema.JSON_ONLY:
         raise NotReadError(f'no kind "{kind}" is read as protobuf in version "{api_version}"')
     message = _message(memoryview(outer.get("raw", b"")), name, 0)
@@ -46,7 +46,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     """Return a message. ``raw``: bytes stay bytes."""
     if depth > DEPTH:
         raise ValueError("messages within messages, too deep")
-    message_fields = schema.MESSAGES[name]
+    message_fields = messages.fields_by_number(name)
     message: Plain = {}
     for number, wire, value in fields(data):
         field = message_fields.get(number)
@@ -70,7 +70,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     return message
 
 
-def _entry(data: Any, field: schema.MessageField, depth: int) -> tuple[str, Any]:
+def _entry(data: Any, field: messages.MessageField, depth: int) -> tuple[str, Any]:
     """Return key and value of a map's entry."""
     key, item = "", _value(_empty(field.type), field.type, depth)
     for number, _, value in fields(data):
@@ -95,7 +95,7 @@ def _value(value: Any, kind: str, depth: int, *, raw: bool = False) -> Any:
             return bool(value)
         case "i" | "l":
             return value - 2**64 if value >= 2**63 else value
-    if kind in schema.LEAVES:
+    if kind in messages.LEAVES:
         return _leaf(_bytes(value), kind)
     return _message(value, kind, depth + 1, raw=raw)
 

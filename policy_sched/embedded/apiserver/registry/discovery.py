@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery import EVENT
 from policy_sched.embedded.apiserver.registry.resources import Catalog, ServedResource, Subresource
-from policy_sched.embedded.schema import MESSAGES, MessageField, message_of
 from policy_sched.manifests import Plain
+from policy_sched.model import messages
 
 AGGREGATED = "apidiscovery.k8s.io/v2"
 VERSION: Plain = {
@@ -245,7 +245,7 @@ def _add_kind(served: ServedResource, kind: Plain, schemas: dict[str, Plain]) ->
             "x-kubernetes-group-version-kind": [kind],
         }
         return
-    message = message_of(served.group_version, served.kind)
+    message = messages.message_of(served.group_version, served.kind)
     name = message or f"{served.group_version}/{served.kind}"
     if message:
         _add(message, schemas)
@@ -275,7 +275,7 @@ def _add(message: str, schemas: dict[str, Plain]) -> None:
         return
     properties: dict[str, Plain] = {}
     schemas[_name(message)] = {"type": "object", "properties": properties}
-    for field in MESSAGES[message].values():
+    for field in messages.fields_by_number(message).values():
         if field.type not in _SCALARS:
             _add(field.type, schemas)
         if field.name == "-":
@@ -284,7 +284,7 @@ def _add(message: str, schemas: dict[str, Plain]) -> None:
             properties[field.name] = _schema(field)
 
 
-def _schema(field: MessageField) -> Plain:
+def _schema(field: messages.MessageField) -> Plain:
     item = _SCALARS.get(field.type) or _reference(field.type)
     if field.mapped:
         return {"type": "object", "additionalProperties": item}

@@ -11,13 +11,8 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.resources import ApiError
-from policy_sched.embedded.apiserver.endpoints.negotiation import (
-    YAML,
-    YAML_BYTES,
-    unknown,
-    yaml_data,
-)
-from policy_sched.embedded.schema.types import MESSAGES
+from policy_sched.embedded.apiserver.endpoints.negotiation import YAML, YAML_BYTES, yaml_data
+from policy_sched.model.messages import path_text, texts, unknown_fields
 from tests.embedded.apiserver.test_applying import APPLY
 from tests.embedded.apiserver.world import JSON, PODS, pod, serving
 
@@ -85,7 +80,7 @@ def test_paths_of_unknown_fields_are_reported() -> None:
         "apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}, "label": {}},
         "spec": SLIPS, "status": {"anything": 1}, "extra": 1,
     }  # fmt: skip
-    assert list(unknown("v1/Pod", data)) == [
+    assert list(map(path_text, unknown_fields("v1/Pod", data))) == [
         "metadata.label",
         "spec.nodNme",
         "spec.containers[0].imge",
@@ -97,11 +92,14 @@ def test_paths_of_unknown_fields_are_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", [name for name in MESSAGES if "/" in name])
+@pytest.mark.parametrize("kind", [name for name in texts() if "/" in name])
 def test_malformed_objects_are_left_to_validation(kind: str) -> None:
     """Lists and texts where there should be objects."""
     for value in ([1, "x"], "x", None, 5):
-        assert list(unknown(kind, {"spec": value, "metadata": value})) in ([], ["spec"])
+        assert list(map(path_text, unknown_fields(kind, {"spec": value, "metadata": value}))) in (
+            [],
+            ["spec"],
+        )
 
 
 def test_strict_refuses_and_warn_warns() -> None:
