@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -85,9 +84,10 @@ class PermitRechecker:
                 if version == topic.version:
                     continue
                 topic.version, alike = version, condition.alike
-            for uid, (waiting, plugin, again) in tuple(topic.pods.items()):
+            over = []
+            for uid, (waiting, plugin, again) in topic.pods.items():
                 if waiting.ended or plugin not in waiting.pending_plugins:
-                    topic.pods.pop(uid, None)
+                    over.append(uid)
                     continue
                 try:
                     status = again()
@@ -99,6 +99,8 @@ class PermitRechecker:
                     waiting.reject(plugin, status.message())
                 elif alike:
                     break
+            for uid in over:
+                del topic.pods[uid]
             if not topic.pods:
                 self._topics.pop(key, None)
 
@@ -119,7 +121,6 @@ def _topic(plugin: str, again: Permit) -> Hashable:
 
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
 MAX_TIMEOUT: Final = 15 * 60.0
-_NO_PODS: Final[Mapping[str, WaitingPod]] = MappingProxyType({})
 
 
 class WaitingPod:
@@ -270,9 +271,9 @@ class WaitingPods:
         waiting.wait_for(waits, again, reasons)
         self._rechecker.add(waiting)
 
-    def of_group(self, key: GroupKey) -> Mapping[str, WaitingPod]:
-        """Return the waiting pods of a pod group, by UID."""
-        return self._groups.get(key, _NO_PODS)
+    def of_group(self, key: GroupKey) -> dict[str, WaitingPod]:
+        """Return the waiting pods of a pod group, by UID; to be read only."""
+        return self._groups.get(key, {})
 
     def preempt(self, uid: str, plugin: str) -> bool:
         """Send a pod back for a more important one; False if it neither waits nor pre-binds."""

@@ -81,7 +81,7 @@ class GangScheduling:
         tried = state.read(framework.DryRunMarker) is not None
         if len(handle.cache.groups.pods(key)) >= group.min_count:
             if not tried:
-                for waiting in reversed(tuple(handle.waiting_pods.of_group(key).values())):
+                for waiting in reversed(handle.waiting_pods.of_group(key).values()):
                     if NAME not in waiting.pending_plugins:
                         break  # so it was allowed, as were those that have waited for longer
                     waiting.allow(NAME)

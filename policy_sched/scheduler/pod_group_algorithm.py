@@ -226,10 +226,14 @@ def schedule_members(
     """Decide the pods of a group; those that found a node are assumed there."""
     members: list[Member] = []
     rejections: Rejections = {}
+    summary: Evaluation | None = None
     status, preempting = NONE_FITS, False
     for attempt in attempts:
         assumed.look(attempt.queued.info)
-        member = _hold(attempt, _decide(attempt, nodes, trial, rejections), assumed)
+        decision = _decide(attempt, nodes, trial, rejections, summary)
+        if isinstance(decision, Bind):
+            summary = decision.evaluation
+        member = _hold(attempt, decision, assumed)
         members.append(member)
         decision = member.decision
         if isinstance(decision, Reject):
@@ -247,10 +251,17 @@ def schedule_members(
     )
 
 
-def _decide(attempt: Attempt, nodes: Nodes, trial: GroupTrial, rejections: Rejections) -> Decision:
+def _decide(
+    attempt: Attempt,
+    nodes: Nodes,
+    trial: GroupTrial,
+    rejections: Rejections,
+    earlier: Evaluation | None,
+) -> Decision:
     """Return to which of the nodes a pod goes, what makes room there, or why to none.
 
     Pods that share an evaluation share its rejection, as long as nothing is assumed in between.
+    ``earlier``: the summary of the pod that had a node last.
     """
     pod, profile, table = attempt.queued.info, attempt.profile, trial.handle.nodes
     if table.live_count == 0:
@@ -273,7 +284,7 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: GroupTrial, rejections: Rejec
             )
             assert row is not None, "a node is feasible"
             if pod.uid not in trial.watched:
-                return Bind(table.names[row], row, evaluation.summary(row))
+                return Bind(table.names[row], row, evaluation.summary(row, earlier))
             evaluation = evaluation.snapshot()
             evaluation.filtering.statuses()  # computed now: the cluster may differ later
             return Bind(table.names[row], row, evaluation)

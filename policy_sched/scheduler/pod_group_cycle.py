@@ -80,12 +80,13 @@ def member_decisions(plan: GroupPlan) -> Iterator[MemberDecision]:
     if shown is None and plan.tried:
         shown = plan.tried[-1 if plan.status.code is Code.ERROR else 0]
     members = {} if shown is None else {id(placed.attempt): placed for placed in shown.members}
+    early = plan.gated and _asks_to_wait(plan)
     for attempt in plan.attempts:
         member = members.get(id(attempt))
         if member is None:
             yield _of_the_group(attempt, plan)
         else:
-            yield _of_member(member, plan)
+            yield _of_member(member, plan, early=early)
 
 
 def member_decision(plan: GroupPlan, uid: str) -> MemberDecision:
@@ -100,11 +101,14 @@ def _of_the_group(attempt: Attempt, plan: GroupPlan) -> MemberDecision:
     return _failed(attempt, Reject(plan.status, plan.status.message()), plan)
 
 
-def _of_member(member: Member, plan: GroupPlan) -> MemberDecision:
+def _of_member(member: Member, plan: GroupPlan, *, early: bool) -> MemberDecision:
     attempt, decision, status = member.attempt, member.decision, plan.status
     if isinstance(decision, Reject):
         if status.code is Code.ERROR and decision.status.code is not Code.ERROR:
             return _of_the_group(attempt, plan)
+        # Upstream's gangs activate the pods that they wait for, and so the group is tried again at
+        # once, for ever if the pod is rejected each time: here it is once.
+        attempt.early = early and attempt.queued.attempts == 1
         return _rejected(attempt, decision, plan)
     if status.ok and isinstance(decision, Bind):
         attempt.state = decision.evaluation.state
@@ -133,9 +137,6 @@ def _waiting(member: Member, plan: GroupPlan) -> MemberDecision:
 def _rejected(attempt: Attempt, decision: Reject, plan: GroupPlan) -> MemberDecision:
     """Return what becomes of a pod that found no node."""
     broke = plan.status.code is Code.ERROR
-    # Upstream's gangs activate the pods that they wait for, and so the group is tried again at
-    # once, for ever if the pod is rejected each time: here it is once.
-    attempt.early = plan.gated and _asks_to_wait(plan) and attempt.queued.attempts == 1
     node = None if decision.nominated and not broke else ""
     by = rejectors_of(decision)
     if not plan.gated:

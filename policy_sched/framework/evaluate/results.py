@@ -211,11 +211,11 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     skipped: frozenset[str] | None = None
     """The plugins that PreScore left out; None if no plugin ran, as there was no choice."""
     shares: Mapping[str, framework.Scores] = msgspec.field(default_factory=dict)
-    """Scores of extenders by name; in a summary, those of plugins that one row has."""
+    """Scores of extenders by name; in a summary, those of plugins that one row has, for all."""
     totals: Totals | None = None
     """Ranks the rows, where ``total`` is the array that is kept up to date; no copy has it."""
     only: int | None = None
-    """The single feasible row, where none was scored."""
+    """The single row of which something is known: of a summary, or feasible and so not scored."""
 
     @staticmethod
     def of_one(row: int, n: int) -> Scoring:
@@ -254,10 +254,14 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
         return replace(self, total=self.total.copy(), views=views, totals=None)
 
     def summary(self, row: int) -> Scoring:
-        """Return a copy of one row's scores by plugin."""
+        """Return one row's total and scores by plugin, which stand for all rows.
+
+        It takes the same room however many nodes there are: of a large group all are kept.
+        """
         n, shares = len(self.total), self.shares_of(row)
         by_plugin = {name: np.broadcast_to(np.int64(share), n) for name, share in shares.items()}
-        return replace(self.restricted(row), views=(), shares=by_plugin)
+        total = np.broadcast_to(self.total[row], n)
+        return Scoring(total, shares=by_plugin, skipped=self.skipped, only=row)
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
@@ -297,11 +301,17 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         scoring = None if self.scoring is None else self.scoring.snapshot()
         return Evaluation(self.state.clone(), self.filtering.snapshot(), scoring, self.broken)
 
-    def summary(self, row: int) -> Evaluation:
-        """Return a small copy of one row's result that later changes do not affect."""
+    def summary(self, row: int, earlier: Evaluation | None) -> Evaluation:
+        """Return a small copy of one row's result that later changes do not affect.
+
+        ``earlier``: a summary, with which this one shares what is the same of every row.
+        """
         scoring = None if self.scoring is None else self.scoring.summary(row)
         filtering = self.filtering
-        feasible = filtering.restricted(filtering.first.copy(), overrides={**filtering.overrides})
+        first = None if earlier is None else earlier.filtering.first
+        if first is None or not np.array_equal(first, filtering.first):
+            first = filtering.first.copy()
+        feasible = filtering.restricted(first, overrides={**filtering.overrides})
         return Evaluation(self.state.clone(), feasible, scoring, self.broken)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from policy_sched.client.kube.time import SECOND
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic, Severity, as_data, bounded
-from policy_sched.framework.evaluate import FEASIBLE, Evaluation
+from policy_sched.framework.evaluate import Evaluation
 from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.scheduler import (
     Attempt,
@@ -436,7 +436,7 @@ class VerboseLogging:
         filtering, scoring = decision.evaluation.filtering, decision.evaluation.scoring
         if scoring is None:
             return
-        rows = np.flatnonzero(filtering.first == FEASIBLE)
+        rows = filtering.feasible_rows() if scoring.only is None else np.array([scoring.only])
         write, names = self._log.write, [table.names[row] for row in rows.tolist()]
         for plugin, scores in scoring.weighted(rows).items():
             for node, score in zip(names, scores, strict=True):
