@@ -24,7 +24,7 @@ from policy_sched import model
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import TakesLong
 from policy_sched.framework import WAIT, Code, Handle, PodGroupMember, PodsToActivate, Status
-from policy_sched.language.values import BRIEF_STEPS, MAX_TOTAL, remaining
+from policy_sched.language.values import remaining
 from policy_sched.queue import SchedulingQueue
 from policy_sched.scheduler import binding_cycle, failure, pod_group_cycle
 from policy_sched.scheduler.api_calls import record_event
@@ -151,7 +151,7 @@ class Scheduler:
         # For most pods there is nothing to limit.
         steps = remaining() if attempt.brief else None
         if steps is not None:
-            steps.limit(BRIEF_STEPS)
+            steps.begin_brief()
         if attempt.brief or together or pod.may_use_devices:
             budget.begin(brief=attempt.brief)
         try:
@@ -172,7 +172,7 @@ class Scheduler:
         finally:
             budget.under_way = False
             if steps is not None:
-                steps.limit(MAX_TOTAL)
+                steps.end_brief()
         if steps is not None and (budget.exceeded or steps.exceeded):
             raise TakesLong("the attempt takes long", worked=True)
         return chosen

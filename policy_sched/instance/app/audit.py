@@ -342,6 +342,8 @@ def judged(scheduler: Scheduler, attempt: Attempt, decision: Decision, profile: 
     budget, steps = scheduler.handle.budget, remaining()
     with _put_back(scheduler.handle):
         budget.exceeded = steps.exceeded = False
+        if attempt.brief:
+            steps.begin_brief()  # the decision has ended, what it left is not the candidate's
         try:
             verdict = _Comparison(scheduler, attempt, profile).with_decision(decision)
         except TakesLong:

@@ -14,12 +14,10 @@ from policy_sched.language.values.intervals import (
     truncated as truncated,
 )
 from policy_sched.language.values.limits import (
-    BRIEF_STEPS as BRIEF_STEPS,
     CONVERSION as CONVERSION,
     DIVIDE_BY_ZERO as DIVIDE_BY_ZERO,
     KINDS as KINDS,
     MAX_STEPS as MAX_STEPS,
-    MAX_TOTAL as MAX_TOTAL,
     NO_SUCH_KEY as NO_SUCH_KEY,
     NO_VALUE as NO_VALUE,
     NOT_FINITE as NOT_FINITE,

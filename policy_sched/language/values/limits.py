@@ -79,7 +79,7 @@ MAX_ITEMS: Final = 100_000
 MAX_STEPS: Final = 1_000_000
 #: Steps of all loops of one evaluation, all rows together.
 MAX_TOTAL: Final = 10_000_000
-#: Steps of an evaluation in a brief attempt, which is made again where it blocks nothing: 20 ms.
+#: Steps of a brief attempt as a whole, which is made again where it blocks nothing: 20 ms.
 BRIEF_STEPS: Final = 200_000
 #: So many characters of a text that a function reads are one step, as a power of two.
 CHARACTERS: Final = 4
@@ -89,22 +89,24 @@ _ROWS: Final = 64
 
 @dataclass(slots=True)
 class Left:
-    """The remaining steps of an evaluation.
+    """The remaining steps of an evaluation, or of several that share them.
 
-    ``most``: what an evaluation begins with. ``exceeded``: whether one took more than a brief
-    attempt allows, since that was set.
+    ``brief``: those of an attempt that is made anew when it has none left, whatever takes them.
+    ``exceeded``: whether the last such attempt wanted more.
     """
 
     total: int = MAX_TOTAL
     shared: bool = False
-    most: int = MAX_TOTAL
+    brief: bool = False
     exceeded: bool = False
 
-    def limit(self, most: int) -> None:
-        """Set the steps of an evaluation: `MAX_TOTAL`, or fewer, beyond which it is made anew."""
-        if most < self.most:
-            self.exceeded = False
-        self.most = most
+    def begin_brief(self) -> None:
+        """Begin a brief attempt, or a part of it that has as many steps of its own."""
+        self.total, self.shared, self.brief, self.exceeded = BRIEF_STEPS, True, True, False
+
+    def end_brief(self) -> None:
+        """End a brief attempt: each evaluation has `MAX_TOTAL` again."""
+        self.shared = self.brief = False
 
 
 class _ThreadLeft(threading.local):
@@ -126,7 +128,7 @@ def refill() -> Left:
     """Begin an evaluation; return its steps."""
     left = _THREAD.left
     if not left.shared:
-        left.total = left.most
+        left.total = MAX_TOTAL
     return left
 
 
@@ -167,7 +169,7 @@ def exceeded(left: Left) -> NoReturn:
 def exhausted() -> NoReturn:
     """Raise the LimitError of an evaluation that takes more steps than it has, or TakesLong."""
     left = _THREAD.left
-    if left.most < MAX_TOTAL:
+    if left.brief:
         left.exceeded = True
         raise TakesLong("a rule takes long", worked=True)
     raise LimitError(f"it takes more than {MAX_TOTAL} steps for all nodes together", whole=True)

@@ -368,7 +368,7 @@ def test_what_an_audit_takes_is_bounded(
     section = f'filter: [{{expression: "{COSTLY}", message: never}}]'
     own = Audited(config(tmp_path, "Costly"), [policy(tmp_path, "Costly", section)])
     own.share = 1.0
-    named, before = {f"l{i}": "" for i in range(labels)}, (remaining().most, False)
+    named, before = {f"l{i}": "" for i in range(labels)}, (remaining().shared, False)
     own.scheduler.add_pod(PodInfo.of(make_pod("p", cpu="1", labels=named)))
     attempt = own.scheduler.pop()
     assert attempt is not None
@@ -377,7 +377,7 @@ def test_what_an_audit_takes_is_bounded(
     assert own.results("Costly") == {result: 1}
     reasons = own.families.audit_skipped_total.values
     assert reasons["default-scheduler", "Costly", "long"] == (why == "long")
-    assert (remaining().most, remaining().exceeded) == before, "the next decision has all steps"
+    assert (remaining().shared, remaining().exceeded) == before, "the next decision has all steps"
 
 
 DECISION, LONG = 2e-4, 2e-2
