@@ -41,6 +41,21 @@ def _escaped(match: re.Match[str]) -> str:
     return _NAMED.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
+#: Characters of a name that others are compared with.
+_LONGEST_NAME: Final = 64
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that ``name`` most likely meant, or None. Case does not count."""
+    import difflib  # noqa: PLC0415 - where something is misspelt
+
+    if len(name) > _LONGEST_NAME:
+        return None
+    by_folded = {candidate.casefold(): candidate for candidate in sorted(candidates, reverse=True)}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+    return by_folded[close[0]] if close else None
+
+
 class Severity(StrEnum):
     """How bad a diagnostic is: an error refuses to load, a warning or note does not."""
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from policy_sched.cli.manual import commands, reference
 from policy_sched.cli.output.diagnostics import OK
-from policy_sched.errors import PolicySchedError
-from policy_sched.language import entries, nearest
+from policy_sched.errors import PolicySchedError, nearest
+from policy_sched.language import entries, topics
 from policy_sched.profiles import models
 from policy_sched.profiles.models import docs_directory
 
@@ -34,7 +34,7 @@ def docs(topic: str = "", /) -> int:
     parts = parts or _headed(topic, [commands(), reference()])
     parts = parts or _headed(topic, [_text(path) for path in pages.values()])
     if not parts:
-        close = nearest(topic, tuple(pages))
+        close = nearest(topic, (*topics(), *pages))
         hint = f'; did you mean "{close}"?' if close else ""
         raise PolicySchedError(f'the documentation has nothing called "{topic}"{hint}')
     print("\n\n".join(parts))

@@ -17,9 +17,8 @@ from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, write_diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import require_report, write_page, write_report
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import PolicySchedError, nearest
 from policy_sched.explain import Explanation, explanation_page, locate_selectors
-from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo
 from policy_sched.report import json_text

@@ -18,12 +18,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from policy_sched.client import VirtualClient
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import PolicySchedError, nearest
 from policy_sched.fit import report
 from policy_sched.fit.unit import FitUnit
 from policy_sched.framework import Status
 from policy_sched.framework.evaluate import FEASIBLE
-from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodDisruptionBudget, PodInfo, label_selector
 from policy_sched.profiles.build import CompiledPlan

@@ -62,12 +62,12 @@ if TYPE_CHECKING:
     from policy_sched.language.reference import (
         Entry as Entry,
         entries as entries,
-        nearest as nearest,
         of_device as of_device,
         of_field as of_field,
         of_macro as of_macro,
         of_overload as of_overload,
         of_variable as of_variable,
+        topics as topics,
     )
 
 _LATER: Final = {
@@ -85,7 +85,6 @@ _LATER: Final = {
     "format_expression": "formatter",
     "make_unit": "compile",
     "names_read": "cost_report",
-    "nearest": "reference",
     "of_device": "reference",
     "of_field": "reference",
     "of_macro": "reference",
@@ -93,6 +92,7 @@ _LATER: Final = {
     "of_variable": "reference",
     "plain_expression": "formatter",
     "problems_of": "compile",
+    "topics": "reference",
     "WIDTH": "formatter",
 }
 """Names and their modules."""

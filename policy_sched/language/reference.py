@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Final
 
@@ -50,21 +49,13 @@ def entries(topic: str) -> list[Entry]:
     return list(_entries(topic))
 
 
-def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
-    """Return a name that looks like ``topic``, or ""."""
+def topics() -> list[str]:
+    """Return the names of `entries`."""
     environment = stdlib.policy_environment()
     names = {overload.name for overload in environment.overloads}
     names |= {field for record in environment.records.values() for field in record.fields}
-    topics = [
-        *codes(),
-        *environment.variables,
-        "device",
-        *environment.sections,
-        *environment.records,
-    ]
-    topics += [*environment.macros, *sorted(names), *more]
-    close = difflib.get_close_matches(topic, topics, n=1)
-    return close[0] if close else ""
+    named = [*environment.variables, "device", *environment.sections, *environment.records]
+    return [*codes(), *named, *environment.macros, *sorted(names)]
 
 
 def _entries(topic: str) -> Iterator[Entry]:

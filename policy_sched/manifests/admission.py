@@ -9,7 +9,6 @@ Priority and RuntimeClass.) Everything that reads files does it here: `Admission
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -17,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched import model
+from policy_sched.errors import nearest
 from policy_sched.manifests.struct_errors import BAD_VALUE, Path, Report
 
 T = TypeVar("T", model.ExactDeviceRequest, model.DeviceSubRequest)
@@ -164,8 +164,8 @@ class Admission:
     def _check_class(self, name: str, path: Path, report: Report) -> None:
         names = self._priorities.names
         if name and name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else ""
+            close = nearest(name, names)
+            hint = f"did you mean {close!r}?" if close else ""
             report(
                 (*path, "priorityClassName"), NO_CLASS, f"there is no PriorityClass {name!r}", hint
             )

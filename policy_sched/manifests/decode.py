@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from policy_sched import model
+from policy_sched.errors import nearest
 from policy_sched.manifests.struct_errors import BAD_VALUE, MISSING, WRONG_TYPE, Path, Report, fit
 from policy_sched.manifests.workload_expansion import MOST_PODS
 from policy_sched.source import shortened
@@ -237,8 +237,8 @@ def _unknown_kind(version: str, kind: str) -> tuple[Path, str, str, str]:
     if versions:
         message = f"{kind} is not in apiVersion {version!r}"
         return ("apiVersion",), UNKNOWN_KIND, message, f"write apiVersion: {versions[0]}"
-    close = difflib.get_close_matches(kind, [k for _, k in known], n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]!r}?" if close else ""
+    close = nearest(kind, (k for _, k in known))
+    hint = f"did you mean {close!r}?" if close else ""
     return ("kind",), UNKNOWN_KIND, f"unknown kind {kind!r} of {version!r}", hint
 
 

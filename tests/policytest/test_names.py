@@ -37,9 +37,9 @@ def problems(
     [
         ("notOn: [wroker-1]", "wroker-1", "node wroker-1", "did you mean 'worker-1'?"),
         ("notOn: zebra", "zebra", "node zebra", "nodes: worker-1, worker-2"),
-        ("chosen: worker-3", "worker-3", "node worker-3", "did you mean 'worker-1'?"),
+        ("chosen: worker-3", "worker-3", "node worker-3", "did you mean 'worker-2'?"),
         ("order: [[worker-1, worker2]]", "worker2", "node worker2", "did you mean 'worker-2'?"),
-        ("scores: {worker: 1}", "worker:", "node worker", "did you mean 'worker-1'?"),
+        ("scores: {worker: 1}", "worker:", "node worker", "did you mean 'worker-2'?"),
         ("victims: [odl]", "odl", "pod default/odl", "did you mean 'old'?"),
         (
             "preemption: [{node: worker-1, victims: [lod, other/old]}]",

@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_RULE_COST, nearest
+from policy_sched.errors import ClusterError, PolicySchedError, nearest
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_RULE_COST
 from policy_sched.model import nanoseconds_of
 from policy_sched.profiles.models import moment_of, policies_directory
 

@@ -15,7 +15,7 @@ from cyclopts.exceptions import (
 )
 
 from policy_sched.cli.options.kube_scheduler_flags import unsupported
-from policy_sched.language.diagnostics import nearest
+from policy_sched.errors import nearest
 
 
 def usage_error_text(error: CycloptsError, verbs: Collection[str]) -> str:

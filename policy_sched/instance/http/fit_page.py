@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.errors import PolicyError, PolicySchedError, nearest
 from policy_sched.fit import Fit, FitCluster, FitUnit, fit, objects_of, unit_of
 from policy_sched.instance.app import Instance, Worker
-from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import load
 from policy_sched.model import ApiObject
 from policy_sched.profiles.build import CompiledPlan, raise_errors

@@ -8,6 +8,7 @@ from typing import Final
 
 import re2
 
+from policy_sched.errors import nearest
 from policy_sched.language import stdlib
 from policy_sched.language.check import macros
 from policy_sched.language.check.scope import (
@@ -18,7 +19,7 @@ from policy_sched.language.check.scope import (
     silent,
     undeclared,
 )
-from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
+from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import Fault, types
 from policy_sched.model import parse as parse_quantity, parse_selector

@@ -386,7 +386,7 @@ def _of_definition(given: InputSource, document: dict[str, Any]) -> tuple[Path, 
                 path: Path = ("spec", "versions", i, "schema", "openAPIV3Schema")
                 return path, spec.get("scope") == "Namespaced"
             raise _RefusedError(("spec", "versions", i), NO_SCHEMA, "the version has no schema")
-    message = f"the CustomResourceDefinition has no version {version}{did_you_mean(version, there)}"
+    message = f"the CustomResourceDefinition has no version {version}"
     raise _RefusedError(("spec", "versions"), NO_SCHEMA, message, f"it has {', '.join(there)}")
 
 

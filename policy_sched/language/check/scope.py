@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.language.diagnostics import Problem, did_you_mean, nearest
+from policy_sched.errors import nearest
+from policy_sched.language.diagnostics import Problem, did_you_mean
 from policy_sched.language.stdlib import Environment, Section
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import types

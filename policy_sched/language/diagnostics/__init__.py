@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from policy_sched.errors import Severity
+from policy_sched.errors import Severity, nearest
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,42 +77,6 @@ MAX_ANNOTATED_COST: Final = 2_500_000  # the most that the annotation may set
 MAX_PROFILE_COST: Final = 5_000  # units of all rules of a profile
 MAX_ANNOTATED_PROFILE_COST: Final = 3_000_000  # the same with what annotations add
 MAX_PROBLEMS: Final = 100  # printed of one policy
-
-
-_MAX_LENGTH: Final = 64
-
-
-def distance(a: str, b: str) -> int:
-    """Return the Damerau-Levenshtein distance: insertions, deletions, changes, swaps of two."""
-    before_last: list[int] = []
-    last = list(range(len(b) + 1))
-    for i, left in enumerate(a, 1):
-        row = [i]
-        for j, right in enumerate(b, 1):
-            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (left != right))
-            if i > 1 and j > 1 and left == b[j - 2] and a[i - 2] == right:
-                cost = min(cost, before_last[j - 2] + 1)
-            row.append(cost)
-        before_last, last = last, row
-    return last[-1]
-
-
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that ``name`` most likely meant, or None.
-
-    It differs by at most max(1, len/3) typing errors; case does not count.
-    """
-    if len(name) > _MAX_LENGTH:
-        return None
-    limit = max(1, len(name) // 3)
-    best: tuple[int, str] | None = None
-    for candidate in sorted(set(candidates)):
-        if abs(len(candidate) - len(name)) > limit:
-            continue
-        apart = distance(name.lower(), candidate.lower())
-        if apart <= limit and apart < len(candidate) and (best is None or apart < best[0]):
-            best = (apart, candidate)
-    return best[1] if best else None
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

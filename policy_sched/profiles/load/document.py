@@ -22,8 +22,8 @@ import msgspec
 from pydantic import ValidationError
 from yaml.nodes import ScalarNode
 
-from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language.diagnostics import Locate, nearest
+from policy_sched.errors import Diagnostic, Severity, nearest
+from policy_sched.language.diagnostics import Locate
 from policy_sched.profiles.models import (
     EXPERIMENT_KIND,
     POLICY_KIND as KIND,

@@ -12,7 +12,7 @@ import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from policy_sched.language.diagnostics import nearest
+from policy_sched.errors import nearest
 from policy_sched.language.stdlib import timestamp_of_text
 from policy_sched.language.values import Fault
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from policy_sched.language.diagnostics import nearest
+from policy_sched.errors import nearest
 from policy_sched.profiles import models
 
 if TYPE_CHECKING:

@@ -60,7 +60,12 @@ def test_a_map_may_be_empty_and_hold_maps() -> None:
         ({"on": 1}, "PS703", "args.on: expected true or false, found an integer", ""),
         ({"count": True}, "PS703", "args.count: expected an integer, found true or false", ""),
         ({"price": {"new": "7"}}, "PS703", "args.price.new: expected an integer, found a", ""),
-        ({"record": {"bb": "x"}}, "PS702", 'unknown field "args.record.bb"', "known fields: a, b"),
+        (
+            {"record": {"letter": "x"}},
+            "PS702",
+            'unknown field "args.record.letter"',
+            "known fields: a, b",
+        ),
         ({"items": [{"name": "x"}]}, "PS704", "args.items[0].weight: Required value", ""),
         ({"name": None}, "PS703", "args.name: expected a string, found nothing", ""),
     ],

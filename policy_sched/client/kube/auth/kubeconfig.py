@@ -8,7 +8,6 @@ that fails) is an `AccessError` of the request that needs it.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +34,7 @@ from policy_sched.client.kube.auth.kubeconfig_reader import (
 from policy_sched.client.kube.auth.kubeconfig_user import Headers, KubeconfigUser, impersonation
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.time import Clocks
-from policy_sched.errors import Diagnostic, PolicyError, Severity
+from policy_sched.errors import Diagnostic, PolicyError, Severity, nearest
 
 _TOP: Final = (
     "apiVersion",
@@ -170,9 +169,9 @@ class _Kubeconfig:
 
 def _closest(name: str, among: Iterable[str]) -> str:
     names = sorted(among)
-    close = difflib.get_close_matches(name, names, n=1)
+    close = nearest(name, names)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {close!r}?"
     return f"there are {', '.join(names[:8])}" if names else ""
 
 

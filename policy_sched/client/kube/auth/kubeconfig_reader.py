@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 
 from policy_sched.client.kube.auth.credentials import Trust
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic, Severity, nearest
 from policy_sched.source import (
     MAX_POLICY_BYTES,
     YAML_SYNTAX,
@@ -109,9 +108,9 @@ class KubeconfigReader:
             self._suggestions -= 1
             if self._suggestions < 0:  # a comparison with every known key takes a millisecond
                 return
-            close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.75)
+            close = nearest(name, allowed)
             if close:
-                hint = f"did you mean {close[0]!r}?"
+                hint = f"did you mean {close!r}?"
                 self.report(
                     (*where, name),
                     UNKNOWN_KEY,
