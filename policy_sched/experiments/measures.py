@@ -27,7 +27,7 @@ from policy_sched.language.runtime import Activation
 from policy_sched.language.values import one_evaluation
 from policy_sched.model import Pod, PodInfo
 from policy_sched.profiles import models
-from policy_sched.profiles.load import LoadedPolicy, policy_source
+from policy_sched.profiles.load import LoadedPolicy, content_hash, policy_source
 
 _NO_POD: Final = PodInfo.of(Pod())
 _NO_CYCLE: Final = Activation()
@@ -50,17 +50,9 @@ def compiled_measures(
 ) -> Mapping[str, MeasureRules]:
     """Return the rules of the measures by name, with the params that a variant has.
 
-    Measures with the same rule share it. What is wrong is added to the problems of the experiment.
+    What is wrong is added to the problems of the experiment.
     """
     rules: dict[str, MeasureRules] = {}
-    made: dict[tuple[str | None, str], Expression | None] = {}
-
-    def rule_of(text: Text, source: PolicySource, policy: str | None) -> Expression | None:
-        key = policy, text.text
-        if key not in made:
-            made[key] = compiled_rule(loaded, text, source)
-        return made[key]
-
     for i, measure in enumerate(loaded.spec.measures):
         if measure.nodes is None and measure.measure is None:
             continue
@@ -74,8 +66,8 @@ def compiled_measures(
         per = None
         if measure.percent_of is not None:
             divisor = rule_text(loaded, (*at, "percentOf"), measure.percent_of)
-            per = rule_of(divisor, source, measure.policy)
-        rule = None if text is None else rule_of(text, source, measure.policy)
+            per = compiled_rule(loaded, divisor, source)
+        rule = None if text is None else compiled_rule(loaded, text, source)
         if rule is not None and (per is not None or measure.percent_of is None):
             rules[measure.name] = MeasureRules(rule, per)
     return rules
@@ -115,7 +107,19 @@ def _stated(
 def compiled_rule(
     loaded: LoadedExperiment, text: Text, source: PolicySource, section: str = "measures"
 ) -> Expression | None:
-    """Return a rule beside a policy's definitions, None if something is wrong with it."""
+    """Return a rule beside a policy's definitions, None if something is wrong with it.
+
+    Measures and variants with the same rule and the same policy share it.
+    """
+    key = section, text.text, content_hash(source)
+    if key not in loaded.rules:
+        loaded.rules[key] = _compiled_rule(loaded, text, source, section)
+    return loaded.rules[key]
+
+
+def _compiled_rule(
+    loaded: LoadedExperiment, text: Text, source: PolicySource, section: str
+) -> Expression | None:
     policy, problems = check_beside(text, section, source)
     loaded.diagnostics += [problem for problem in problems if problem not in loaded.diagnostics]
     if policy is None:

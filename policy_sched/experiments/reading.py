@@ -13,6 +13,7 @@ from pathlib import Path as FilePath
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.language import Expression
 from policy_sched.language.diagnostics import Text
 from policy_sched.model import Node, Pod, PodInfo, units
 from policy_sched.profiles import models
@@ -48,6 +49,8 @@ class LoadedExperiment:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     data: dict[str, list[str]] = field(default_factory=dict)
     """By what they are for: the files that go into every run."""
+    rules: dict[tuple[str, str, str], Expression | None] = field(default_factory=dict)
+    """What `compiled_rule` has made."""
 
     @property
     def spec(self) -> models.ExperimentSpec:
