@@ -20,13 +20,13 @@ from policy_sched.profiles.load.document import files_of_ours
 from tests.shown import ROOT, page
 
 MANUAL = page("docs/policy-guide.md")
-HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+HOOKS = yaml.load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
 
 
 def documents(key: str) -> list[Any]:
     """Return the YAML examples of the manual that have a key."""
     blocks = re.findall(r"^```yaml\n(.*?)^```", MANUAL, re.MULTILINE | re.DOTALL)
-    loaded = [document for block in blocks for document in yaml.safe_load_all(block)]
+    loaded = [document for block in blocks for document in yaml.load_all(block, yaml.CSafeLoader)]
     return [document for document in loaded if key in document]
 
 
@@ -209,7 +209,7 @@ def test_the_gitlab_job_of_init_keeps_reports_of_a_failed_build(
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m policy_sched "$@"\n', "utf-8")
     program.chmod(0o700)
-    job = yaml.safe_load(Path(".gitlab-ci.yml").read_text("utf-8"))["policies"]
+    job = yaml.load(Path(".gitlab-ci.yml").read_text("utf-8"), yaml.CSafeLoader)["policies"]
     script = "\n".join(line for line in job["script"] if not line.startswith("pip "))
     env = {**os.environ, "PATH": f"{program.parent.resolve()}:{os.environ['PATH']}"}
     env["PYTHONPATH"] = str(ROOT)

@@ -67,7 +67,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def documents(text: str) -> dict[tuple[str, str], Plain]:
     """Return the objects by kind and name."""
-    items = [item for item in yaml.safe_load_all(text) if item]
+    items = [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
     named = {(item["kind"], item["metadata"]["name"]): item for item in items}
     assert len(named) == len(items)
     return named
@@ -105,7 +105,9 @@ def test_the_objects_are_there_in_an_order_in_which_they_can_be_made(
 def test_json_says_the_same(capsys: pytest.CaptureFixture[str], policies: Path) -> None:
     """A List of the same objects."""
     arguments = ("--policies", str(policies))
-    as_yaml = [item for item in yaml.safe_load_all(printed(capsys, *arguments)) if item]
+    as_yaml = [
+        item for item in yaml.load_all(printed(capsys, *arguments), yaml.CSafeLoader) if item
+    ]
     as_json = json.loads(printed(capsys, *arguments, "-o", "json"))
     assert as_json == {"apiVersion": "v1", "kind": "List", "items": as_yaml}
 
@@ -242,7 +244,9 @@ def test_a_shadow_has_no_right_to_write(capsys: pytest.CaptureFixture[str], poli
         "--shadow=default-scheduler",
         "--shadow-log=/var/log/policy-sched/shadow.jsonl",
     ]
-    config = yaml.safe_load(manifests["ConfigMap", "try-config"]["data"]["config.yaml"])
+    config = yaml.load(
+        manifests["ConfigMap", "try-config"]["data"]["config.yaml"], yaml.CSafeLoader
+    )
     assert config["leaderElection"] == {"leaderElect": False}
     assert config["profiles"][0]["schedulerName"] == "default-scheduler"
 
@@ -500,7 +504,7 @@ def test_files_for_a_prometheus_and_a_grafana_without_operator(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The same alerts and the same dashboard as in the objects, as files of their own."""
-    rules = yaml.safe_load(printed(capsys, "--rule-file", "--name", "sched-a"))
+    rules = yaml.load(printed(capsys, "--rule-file", "--name", "sched-a"), yaml.CSafeLoader)
     assert rules == alert_rules(OPTIONS)
     assert printed(capsys, "--dashboard-file", "--name", "sched-a") == dashboard(OPTIONS)
 

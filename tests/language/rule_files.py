@@ -16,7 +16,9 @@ RULES = Path(__file__).parent / "rules"
 
 def documents(name: str) -> list[dict[str, Any]]:
     """Return the list of mappings that a YAML data file holds."""
-    loaded: list[dict[str, Any]] = yaml.safe_load((RULES / name).read_text(encoding="utf-8"))
+    loaded: list[dict[str, Any]] = yaml.load(
+        (RULES / name).read_text(encoding="utf-8"), yaml.CSafeLoader
+    )
     return loaded
 
 

@@ -41,7 +41,7 @@ def changed(folder: Path, paper: str, policies: tuple[str, ...], spec: dict[str,
     """Return the experiment of a paper in a copy of all, with some variants and other fields."""
     shutil.copytree(PAPERS, folder / "papers")
     path = folder / "papers" / paper / "experiment.yaml"
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
     variants = [one for one in document["spec"]["variants"] if one["name"] in policies]
     document["spec"] |= {"variants": variants, **spec}
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

@@ -16,7 +16,9 @@ from tests.embedded.schema.crds import NAMES, SHIRT, definition, version
 
 Plain = dict[str, Any]
 AT = "spec.validation.openAPIV3Schema"
-REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text(encoding="utf-8"))
+REFUSED = yaml.load(
+    Path(__file__).with_name("refused.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 STRING: Plain = {"type": "string"}
 
 

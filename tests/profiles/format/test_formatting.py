@@ -188,7 +188,7 @@ def test_any_order_of_sections_becomes_the_same(order: list[str], gaps: list[boo
         "\n" * gap + f"  {key}: {ENTRIES[key]}\n" for key, gap in zip(order, gaps, strict=True)
     )
     shown = formatted(HEAD + body)
-    found = yaml.safe_load(shown)
+    found = yaml.load(shown, yaml.CSafeLoader)
     assert list(found["spec"]) == ["params", "variables", "queueSort", "filter", "score"]
-    assert found == yaml.safe_load(HEAD + body)
+    assert found == yaml.load(HEAD + body, yaml.CSafeLoader)
     assert all(shown.count(f"# {note}") == 1 for note in ("p", "v", "f", "s", "no comment"))

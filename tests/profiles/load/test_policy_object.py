@@ -41,7 +41,7 @@ def test_the_shipped_policies_read_the_same_as_objects() -> None:
     """The same document as the file: nothing but places differs."""
     count = 0
     for file in sorted(policies_directory().glob("*/policy.yaml")):
-        data = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+        data = list(yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader))
         if len(data) > 1 or data[0]["metadata"]["name"] == "DefaultPreemption":
             continue
         ((policy,), _) = load_policies([str(file)])

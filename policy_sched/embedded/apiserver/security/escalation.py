@@ -192,7 +192,7 @@ _LABEL: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 def bootstrap_objects() -> Iterator[Plain]:
     """Yield the roles, then the bindings."""
     text = Path(__file__).with_name("bootstrap_policy.yaml").read_text(encoding="utf-8")
-    for data in yaml.safe_load_all(text):
+    for data in yaml.load_all(text, yaml.CSafeLoader):
         meta = data["metadata"]
         labels = {**_LABEL, **meta.get("labels", {})}
         meta = {**meta, "annotations": {_UPDATED: "true"}, "labels": labels}

@@ -69,7 +69,7 @@ class Served:
 
 def _grant(store: ObjectStore) -> None:
     """Give the suite's user the suite's role."""
-    role = yaml.safe_load(ROLE.read_text(encoding="utf-8"))
+    role = yaml.load(ROLE.read_text(encoding="utf-8"), yaml.CSafeLoader)
     store.create(role)
     group = role["apiVersion"].partition("/")[0]
     store.create(

@@ -66,7 +66,9 @@ def template(**spec: Any) -> Plain:
 SELECTOR = {"matchLabels": {"a": "b"}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 EXISTS = [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]
-REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text(encoding="utf-8"))
+REFUSED = yaml.load(
+    Path(__file__).with_name("refused.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 
 
 @pytest.mark.parametrize("case", REFUSED["pods"])
