@@ -26,9 +26,11 @@ from hypothesis.internal.conjecture import providers
 # Hundreds of tests start a Python process: each would compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Commands that tests start keep nothing in the home directory, and compile shipped rules once.
-CACHE = tempfile.mkdtemp(prefix="policy-sched-tests-")
-os.environ["POLICY_SCHED_CACHE"] = CACHE
+# Commands that tests start keep nothing in the home directory, and compile shipped rules once for
+# all workers, which have the environment of the process that starts them.
+CACHE = None
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    CACHE = os.environ["POLICY_SCHED_CACHE"] = tempfile.mkdtemp(prefix="policy-sched-tests-")
 # jsonschema imports it where it is installed, which takes 1.3 s, for formats that nobody checks.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
@@ -87,4 +89,5 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 def pytest_unconfigure() -> None:
     """Remove what commands kept."""
-    shutil.rmtree(CACHE, ignore_errors=True)
+    if CACHE is not None:
+        shutil.rmtree(CACHE, ignore_errors=True)
