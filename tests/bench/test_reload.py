@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from policy_sched.bench import reload
 from policy_sched.bench.reload import Reloads, run_reloads
 from policy_sched.errors import PolicySchedError
 
 
 @pytest.fixture(scope="module")
 def result() -> Reloads:
-    """Each phase on few nodes."""
-    return run_reloads(nodes=50, pods=120, rate=5_000)
+    """Each phase on few nodes, and a directory of few policies."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reload, "POLICIES", 4)
+        return run_reloads(nodes=50, pods=120, rate=5_000)
 
 
 def test_every_pod_is_decided_while_policies_change_and_break(result: Reloads) -> None:
@@ -26,7 +29,7 @@ def test_the_report_shows_every_case(result: Reloads) -> None:
     lines = list(result.text_lines())
     assert "no pod lost" in lines[0]
     assert sum("decisions/s" in line for line in lines) == len(result.phases)
-    assert "50 policies" in lines[-1]
+    assert f"a directory of {reload.POLICIES} policies" in lines[-1]
     document = result.document()
     assert document["pods"] == 120
     assert document["workload"] == "Reload"

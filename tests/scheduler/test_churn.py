@@ -26,9 +26,9 @@ from policy_sched.scheduler.setup import build
 from policy_sched.testing import FakeClock, make_node, make_pod
 from tests.plugins.dynamicresources import world
 
-ROUND: Final = 120
+ROUND: Final = 60
 """Nodes of a round; for each there are thirteen pods."""
-MANY: Final = 32
+MANY: Final = 16
 """Number of names of one kind from which on the tables look for unused ones, in this test."""
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"

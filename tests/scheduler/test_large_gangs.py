@@ -17,8 +17,8 @@ from policy_sched.testing import FakeClock, make_node
 from tests.scheduler.pod_groups import GANG, Driven, member, pod_group
 
 POLICIES: Final = Path(__file__).parents[2] / "policies"
-SMALL: Final = 100
-LARGE: Final = 400
+SMALL: Final = 60
+LARGE: Final = 240
 NODES: Final = 8
 
 
@@ -92,10 +92,10 @@ def test_a_pod_of_a_large_gang_costs_no_more(
 ) -> None:
     """A gang of 2,000 pods took 2 s and one of 10,000 more than 19 s: each pod called all others.
 
-    Four times the pods take four times the steps, and a few for what is sorted.
+    Four times the pods take four times the steps; one more for each other pod would show.
     """
     small, large = (steps_of(n, int(n * needed), arrange) for n in (SMALL, LARGE))
-    assert large < 4.5 * small
+    assert large < 4.1 * small
 
 
 class Calls:
