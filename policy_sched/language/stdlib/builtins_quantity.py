@@ -86,8 +86,9 @@ def fraction_of_text(text: str) -> Fraction:
 
 def units_of_fraction(amount: Fraction, scale: int) -> int:
     """Return an amount in units of 1/scale, rounded away from zero as resource.Quantity does."""
-    scaled = amount * scale
-    return math.ceil(scaled) if scaled >= 0 else math.floor(scaled)
+    number, parts = amount.as_integer_ratio()
+    number *= scale
+    return -(-number // parts) if number >= 0 else number // parts
 
 
 def units_in(amount: Fraction, scale: int) -> int:
