@@ -900,6 +900,19 @@ MUTANTS: Final = (
         "            pass\n",
         GROUPS,
     ),
+    Mutant("cluster/group_index.py", "        self.watched.note(key)\n", "", GROUPS),
+    Mutant(
+        "cluster/group_index.py",
+        "            self.changed[key] = None\n        else",
+        "            pass\n        else",
+        GROUPS,
+    ),
+    Mutant(
+        "framework/pod_groups.py",
+        "        self._watched.note(key)\n",
+        "",
+        ("tests/scheduler/test_group_history.py", "tests/scheduler/test_permit_reject.py"),
+    ),
     Mutant("framework/pod_groups.py", "GroupIndex(cache.groups)", "GroupIndex()", GROUPS),
     Mutant(
         "queue/heap.py",

@@ -11,7 +11,11 @@ from policy_sched.cluster.cache import (
     PodStateError as PodStateError,
     TakenOff as TakenOff,
 )
-from policy_sched.cluster.group_index import Group as Group, GroupIndex as GroupIndex
+from policy_sched.cluster.group_index import (
+    Group as Group,
+    GroupIndex as GroupIndex,
+    WatchedGroups as WatchedGroups,
+)
 from policy_sched.cluster.inputs import (
     DeclaredInput as DeclaredInput,
     InputChange as InputChange,

@@ -34,11 +34,41 @@ class Group:
                 self.requested.pop(resource, None)
 
 
+class WatchedGroups:
+    """Groups that pods wait for, by how many, and those of them that changed since they were asked
+    for."""
+
+    __slots__ = ("changed", "watchers")
+
+    def __init__(self) -> None:
+        self.watchers: Counter[GroupKey] = Counter()
+        self.changed: dict[GroupKey, None] = {}
+
+    def watch(self, key: GroupKey, sign: int) -> None:
+        """A pod begins (1) or ceases (-1) to wait for a group, which is a change of the group."""
+        self.watchers[key] += sign
+        if self.watchers[key]:
+            self.changed[key] = None
+        else:
+            del self.watchers[key]
+            self.changed.pop(key, None)
+
+    def note(self, key: GroupKey) -> None:
+        """Something about a group changed."""
+        if key in self.watchers:
+            self.changed[key] = None
+
+    def take(self) -> dict[GroupKey, None]:
+        """Return the groups that changed since the last call, in order."""
+        changed, self.changed = self.changed, {}
+        return changed
+
+
 class GroupIndex:
     """Pods by namespace and name of their group; pods without a group are left out.
 
     ``version`` rises with every change. ``beside``: another index, which may have the same pods:
-    those that both have are counted.
+    those that both have are counted. ``watched`` is told of changes in either.
     """
 
     def __init__(self, beside: GroupIndex | None = None) -> None:
@@ -46,6 +76,7 @@ class GroupIndex:
         self._groups: dict[GroupKey, Group] = {}
         self.beside = beside
         self.in_both: Counter[GroupKey] = Counter()
+        self.watched: WatchedGroups = WatchedGroups() if beside is None else beside.watched
         if beside is not None:
             beside.beside, beside.in_both = self, self.in_both
 
@@ -92,6 +123,7 @@ class GroupIndex:
         group.count(pod, sign)
         self.version += 1
         group.version = self.version
+        self.watched.note(key)
         if self.beside is not None and pod.uid in self.beside.pods(key):
             self.in_both[key] += sign
             if not self.in_both[key]:

@@ -46,6 +46,7 @@ class PodGroups:
         self._waiting = waiting
         self._objects = objects
         self._pending = GroupIndex(cache.groups)
+        self._watched = waiting.watched = cache.groups.watched
         self._pods: dict[str, model.PodInfo] = {}
         self._known: dict[model.GroupKey, tuple[_State, model.GroupCounts]] = {}
         self._histories: dict[model.GroupKey, _History] = {}
@@ -79,6 +80,7 @@ class PodGroups:
 
     def _history(self, pod: model.PodInfo) -> _History:
         key = (pod.namespace, pod.pod_group)
+        self._watched.note(key)
         history = self._histories.get(key)
         if history is None:
             histories = self._histories

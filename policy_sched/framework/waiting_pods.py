@@ -5,20 +5,21 @@ it continues; when one rejects it or its time is up, it is undone. Both kinds ca
 without a word to the API server. Times are nanoseconds since 1970, time-outs are seconds.
 
 A Permit plugin that returns Wait may also return a function that evaluates again. Pods that wait
-for the same condition, such as the members of a group, share a topic. The topic's version changes
-when anything that the results depend on changes, so an unchanged topic costs one comparison,
-however many pods wait.
+for the same condition share a topic. The topic's version changes when anything that the results
+depend on changes, so an unchanged topic costs one comparison, however many pods wait. Where they
+depend on the pod's group, those of groups that changed are evaluated, however many groups wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched.cluster import WatchedGroups
 from policy_sched.errors import PluginError
 from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
 from policy_sched.model import SECOND, GroupKey, PodInfo
@@ -27,26 +28,34 @@ Permit = Callable[[], Status]
 
 
 class PermitCondition(msgspec.Struct, frozen=True):
-    """A function that evaluates Permit again, and the version it depends on.
+    """A function that evaluates Permit again, and what it depends on.
 
-    ``version``: equal values mean that no status of the ``topic`` has changed. ``alike``: the
-    status is the same for every pod of the topic.
+    ``version``: equal values mean that no status of the ``topic`` has changed; where there is a
+    ``group``, only those of its pods whose group has. ``alike``: the status is the same for every
+    pod of the topic, and of the group.
     """
 
     permit: Permit
     topic: Hashable
     version: Callable[[], Hashable]
     alike: bool = False
+    group: GroupKey | None = None
 
     def __call__(self) -> Status:
         """Return the plugin's status."""
         return self.permit()
 
 
+_Waiting: TypeAlias = dict[str, tuple["WaitingPod", str, Permit]]
+"""By UID pods with the plugin that they wait for, and how it is asked again."""
+
+
 @dataclass(slots=True)
 class _Topic:
+    """The pods of a topic, by their group."""
+
     version: Hashable = None
-    pods: dict[str, tuple[WaitingPod, str, Permit]] = field(default_factory=dict)
+    groups: dict[GroupKey | None, _Waiting] = field(default_factory=dict)
 
 
 class PermitRechecker:
@@ -58,51 +67,61 @@ class PermitRechecker:
     def add(self, waiting: WaitingPod) -> None:
         """Add a pod that begins to wait."""
         for plugin, again in waiting.again.items():
-            topic = self._topics.setdefault(_topic(plugin, again), _Topic())
-            topic.pods[waiting.pod.uid] = (waiting, plugin, again)
+            name, group = _topic(plugin, again)
+            pods = self._topics.setdefault(name, _Topic()).groups.setdefault(group, {})
+            pods[waiting.pod.uid] = (waiting, plugin, again)
 
     def remove(self, waiting: WaitingPod) -> None:
         """Drop a pod that waits no longer."""
         for plugin, again in waiting.again.items():
-            key = _topic(plugin, again)
-            topic = self._topics.get(key)
-            if topic is not None:
-                topic.pods.pop(waiting.pod.uid, None)
-                if not topic.pods:
-                    self._topics.pop(key, None)
+            name, group = _topic(plugin, again)
+            if name in self._topics and group in self._topics[name].groups:
+                self._topics[name].groups[group].pop(waiting.pod.uid, None)
+                self._tidy(name, group)
 
-    def recheck(self) -> None:
-        """Evaluate the pods of every topic whose version has changed.
+    def _tidy(self, name: Hashable, group: GroupKey | None) -> None:
+        """Drop a group without pods, and a topic without groups."""
+        groups = self._topics[name].groups
+        if not groups[group]:
+            del groups[group]
+        if not groups:
+            del self._topics[name]
+
+    def recheck(self, changed: Collection[GroupKey]) -> None:
+        """Evaluate the pods of every topic whose version has changed, and those of some groups.
 
         What a plugin has allowed, and what has ended, is not looked at again.
         """
-        for key, topic in tuple(self._topics.items()):
-            _, _, condition = next(iter(topic.pods.values()))
-            alike = False
+        for name, topic in tuple(self._topics.items()):
+            groups: Iterable[GroupKey | None] = topic.groups
+            _, _, condition = next(iter(next(iter(topic.groups.values())).values()))
             if isinstance(condition, PermitCondition):
                 version = condition.version()
                 if version == topic.version:
-                    continue
-                topic.version, alike = version, condition.alike
-            over = []
-            for uid, (waiting, plugin, again) in topic.pods.items():
-                if waiting.ended or plugin not in waiting.pending_plugins:
-                    over.append(uid)
-                    continue
-                try:
-                    status = again()
-                except PluginError as error:
-                    status = Status(Code.ERROR, (str(error),))
-                if status.ok:
-                    waiting.allow(plugin)
-                elif status.code is not Code.WAIT:
-                    waiting.reject(plugin, status.message())
-                elif alike:
-                    break
-            for uid in over:
-                del topic.pods[uid]
-            if not topic.pods:
-                self._topics.pop(key, None)
+                    groups = [key for key in changed if key in topic.groups]
+                topic.version = version
+            for group in tuple(groups):
+                self._recheck_group(topic.groups[group])
+                self._tidy(name, group)
+
+    def _recheck_group(self, pods: _Waiting) -> None:
+        over = []
+        for uid, (waiting, plugin, again) in pods.items():
+            if waiting.ended or plugin not in waiting.pending_plugins:
+                over.append(uid)
+                continue
+            try:
+                status = again()
+            except PluginError as error:
+                status = Status(Code.ERROR, (str(error),))
+            if status.ok:
+                waiting.allow(plugin)
+            elif status.code is not Code.WAIT:
+                waiting.reject(plugin, status.message())
+            elif isinstance(again, PermitCondition) and again.alike:
+                break
+        for uid in over:
+            del pods[uid]
 
 
 def permit_of(again: Permit) -> Permit:
@@ -115,8 +134,11 @@ def with_permit(again: Permit, permit: Permit) -> Permit:
     return replace(again, permit=permit) if isinstance(again, PermitCondition) else permit
 
 
-def _topic(plugin: str, again: Permit) -> Hashable:
-    return (plugin, again.topic) if isinstance(again, PermitCondition) else plugin
+def _topic(plugin: str, again: Permit) -> tuple[Hashable, GroupKey | None]:
+    """Return the topic and the group of a condition."""
+    if isinstance(again, PermitCondition):
+        return (plugin, again.topic), again.group
+    return plugin, None
 
 
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
@@ -218,7 +240,8 @@ class WaitingPod:
 class WaitingPods:
     """All waiting pods by UID, in the order in which they began to wait.
 
-    ``pre_binding``: by UID the work of PreBind plugins that can still be called off.
+    ``pre_binding``: by UID the work of PreBind plugins that can still be called off. ``watched``:
+    the groups of waiting pods, which whoever changes something about a group tells of it.
     """
 
     def __init__(self) -> None:
@@ -226,6 +249,7 @@ class WaitingPods:
         """The waiting pods by UID; to be read only."""
         self._groups: dict[GroupKey, dict[str, WaitingPod]] = {}
         self._rechecker = PermitRechecker()
+        self.watched = WatchedGroups()
         self.pre_binding: dict[str, PendingStatus] = {}
 
     def __iter__(self) -> Iterator[WaitingPod]:
@@ -239,7 +263,9 @@ class WaitingPods:
         pod = waiting.pod
         self.pods[pod.uid] = waiting
         if pod.pod_group:
-            self._groups.setdefault((pod.namespace, pod.pod_group), {})[pod.uid] = waiting
+            key = (pod.namespace, pod.pod_group)
+            self._groups.setdefault(key, {})[pod.uid] = waiting
+            self.watched.watch(key, 1)
         self._rechecker.add(waiting)
 
     def get(self, uid: str) -> WaitingPod | None:
@@ -256,6 +282,7 @@ class WaitingPods:
         group = self._groups.get(key)
         if group is not None:
             del group[uid]
+            self.watched.watch(key, -1)
             if not group:
                 del self._groups[key]
 
@@ -289,7 +316,7 @@ class WaitingPods:
 
     def recheck(self) -> None:
         """Permit the plugins of waiting pods again for which something has changed."""
-        self._rechecker.recheck()
+        self._rechecker.recheck(self.watched.take())
 
 
 def seconds_text(seconds: float) -> str:

@@ -72,6 +72,29 @@ def test_a_group_has_another_version_after_each_change() -> None:
     assert len({*versions}) == 4
 
 
+def test_changes_of_watched_groups_are_told_once() -> None:
+    """Of either index, and of no other group: nothing is kept of those that nobody waits for."""
+    placed = GroupIndex()
+    pending = GroupIndex(placed)
+    watched = placed.watched
+    placed.add(member("a"))
+    assert not watched.take()
+    watched.watch(RING, 1)
+    assert list(watched.take()) == [RING]
+    for change in (placed.remove, pending.add):
+        change(member("a"))
+        pending.add(member("b", "star"))
+        assert list(watched.take()) == [RING]
+        assert not watched.take()
+    watched.watch(RING, 1)
+    watched.watch(RING, -1)
+    assert list(watched.take()) == [RING]
+    watched.watch(RING, -1)
+    pending.remove(member("a"))
+    assert not watched.take()
+    assert not watched.watchers
+
+
 def test_the_cache_keeps_its_pods_by_group() -> None:
     """Assumed pods count, a changed label moves a pod, a pod that is gone is out."""
     cache = Cache()

@@ -5,6 +5,8 @@ Permit is evaluated again for waiting pods: for which pods, and how often.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from policy_sched.errors import PluginError
@@ -94,12 +96,20 @@ def test_durations_read_as_go_prints_them(seconds: float, text: str) -> None:
 class Plugin:
     """A Permit plugin that has an opinion of what it counts."""
 
-    def __init__(self, *, alike: bool = False) -> None:
+    def __init__(self, *, alike: bool = False, by_group: bool = False) -> None:
         self.version = 0
         self.answer = status.WAIT
         self.asked = 0
         self.alike = alike
+        self.by_group = by_group
         self.pods = WaitingPods()
+
+    def condition(self, ask: Callable[[], status.Status], of: str) -> PermitCondition:
+        """Return how a pod of a group is asked again."""
+        if self.by_group:
+            group = "default", of
+            return PermitCondition(ask, "", lambda: self.version, self.alike, group)
+        return PermitCondition(ask, of, lambda: self.version, self.alike)
 
     def hold(self, name: str, of: str = "ring") -> WaitingPod:
         """Let a pod wait."""
@@ -109,7 +119,7 @@ class Plugin:
             self.asked += 1
             return self.answer
 
-        again = PermitCondition(ask, of, lambda: self.version, self.alike)
+        again = self.condition(ask, of)
         waiting = WaitingPod(pod, "n1", {"Plugin": 60.0}, 0, {"Plugin": again})
         self.pods.add(waiting)
         return waiting
@@ -126,6 +136,27 @@ def test_permit_is_not_evaluated_again_without_a_change() -> None:
     plugin.version = 1
     plugin.pods.recheck()
     assert plugin.asked == 4
+
+
+def test_pods_of_a_group_are_asked_again_when_the_group_changes() -> None:
+    """Those of others are not, until something changes that concerns all of them."""
+    plugin = Plugin(by_group=True)
+    held = [plugin.hold(name) for name in "ab"]
+    plugin.hold("c", "star")
+    asked = []
+    for change in (
+        lambda: None,
+        lambda: None,
+        lambda: plugin.pods.watched.note(("default", "ring")),
+        lambda: plugin.pods.watched.note(("default", "other")),
+        lambda: plugin.pods.remove(held[0].pod.uid),
+        lambda: setattr(plugin, "version", 1),
+    ):
+        change()
+        before = plugin.asked
+        plugin.pods.recheck()
+        asked.append(plugin.asked - before)
+    assert asked == [3, 0, 2, 0, 1, 2]
 
 
 def test_permit_is_evaluated_once_for_equal_pods() -> None:

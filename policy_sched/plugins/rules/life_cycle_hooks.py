@@ -257,7 +257,7 @@ class _LifeCycle:
         if self._match_moves:
             reads = reads | self._policy.match_reads
         grouped = ("podGroup",) in reads.pod
-        key = (pod.namespace, pod.pod_group)
+        group = (pod.namespace, pod.pod_group) if pod.pod_group else None
 
         def evaluate() -> Status:
             cycle = self._cycle(pod, apart=True)
@@ -277,12 +277,12 @@ class _LifeCycle:
 
         def version() -> Hashable:
             handle = self._handle
-            counts = handle.groups.of(key) if grouped else None
+            objects = handle.objects.version if grouped else 0
             nodes = handle.nodes.journal.version if reads.node or reads.inputs else 0
-            return counts, nodes, handle.now() if reads.clock else 0
+            return objects, nodes, handle.now() if reads.clock else 0
 
         alike = reads.pod <= {("podGroup",)} and not reads.node
-        return PermitCondition(evaluate, (id(self), key), version, alike)
+        return PermitCondition(evaluate, id(self), version, alike, group)
 
 
 def _call_siblings(state: CycleState, pod: PodInfo) -> None:
