@@ -21,6 +21,7 @@ import yaml
 from policy_sched.bench.result import Result
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.models import default_policies, policies_directory
+from policy_sched.source import yaml_values
 
 NAME: Final = "Check"
 POLICIES: Final = 200
@@ -68,7 +69,7 @@ def write_policies(directory: Path, count: int) -> int:
     texts = [(path.parent, path.read_text("utf-8")) for path in files]
     rules = 0
     for number, (folder, text) in enumerate(islice(cycle(texts), count)):
-        policy = yaml.load(text, yaml.CSafeLoader)
+        policy = yaml_values(text)[0]
         for entry in policy["spec"].get("inputs", ()):
             if "schema" in entry:
                 name = f"{folder.name}-{entry['schema']}"

@@ -15,6 +15,7 @@ from policy_sched.source.documents import (
     parse_text as parse_text,
     shortened as shortened,
     unprintable as unprintable,
+    yaml_values as yaml_values,
 )
 from policy_sched.source.file import (
     UNREADABLE as UNREADABLE,

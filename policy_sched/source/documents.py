@@ -265,7 +265,7 @@ class _Composed:
         for start, (end, _) in aliases.items():
             # A scalar takes the alias's place, until its node is composed.
             text = f"{text[:start]}'{'_' * (end - start - 2)}'{text[end:]}"
-        loader = _Loader(text)
+        loader = Loader(text)
         try:
             root: Node = loader.get_single_node()
         finally:
@@ -307,7 +307,7 @@ def _moved(mark: Any, base: int) -> yaml.Mark:
 
 def _aliases_of_others(text: str) -> dict[int, tuple[int, str]]:
     """Return start, end and name of the aliases in a text whose anchors are not in it."""
-    loader, names = _Loader(text), set()
+    loader, names = Loader(text), set()
     aliases: dict[int, tuple[int, str]] = {}
     try:
         while loader.check_event():
@@ -376,13 +376,21 @@ def syntax_error(file: SourceFile, error: yaml.MarkedYAMLError) -> Diagnostic:
     return diagnostic(file, offset, YAML_SYNTAX, problem, hint=hint, context=context)
 
 
-_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The fastest parser of YAML that is there: PyYAML may be built without libyaml."""
+
+
+def yaml_values(text: str) -> list[Any]:
+    """Return the values of the documents of a text that is known to be YAML."""
+    return list(yaml.load_all(text, Loader))
+
+
 _TOO_DEEP: Final = "exceeded maximum nesting depth"
 """What libyaml says of a text that is nested too deep for it."""
 
 
 def _beyond_limits(
-    file: SourceFile, text: str, max_values: float, loader_type: Any = _Loader
+    file: SourceFile, text: str, max_values: float, loader_type: Any = Loader
 ) -> Diagnostic | None:
     """Return where a text goes too deep or holds too many values; None if it does neither.
 
@@ -405,7 +413,7 @@ def _beyond_limits(
                 depth -= 1
     except yaml.MarkedYAMLError as error:
         # Newer versions of libyaml refuse 1,000 levels, before they tell of those that come first.
-        deep = error.problem == _TOO_DEEP and loader_type is _Loader
+        deep = error.problem == _TOO_DEEP and loader_type is Loader
         if deep and error.problem_mark is not None:
             read = text[: error.problem_mark.index]
             return _beyond_limits(file, read, max_values, yaml.SafeLoader)
@@ -422,7 +430,7 @@ def _start(event: yaml.Event) -> int:
 
 def _roots(file: SourceFile, text: str, problems: list[Diagnostic]) -> Iterator[Node | None]:
     """Yield the root nodes, None at the end; a syntax error becomes a diagnostic and ends it."""
-    loader = _Loader(text)
+    loader = Loader(text)
     try:
         while loader.check_node():
             yield loader.get_node()

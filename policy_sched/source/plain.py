@@ -40,6 +40,7 @@ from policy_sched.source.documents import (
     SCALAR_TAGS,
     TAG,
     YAML_SYNTAX,
+    Loader,
     Parsed,
     Part,
     key_text,
@@ -52,7 +53,6 @@ from policy_sched.source.documents import (
 )
 from policy_sched.source.file import SourceFile, diagnostic
 
-_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LIBYAML: Final = bool(yaml.__with_libyaml__)
 """Is PyYAML built with libyaml? Without it, reading takes 10 times as long."""
 
@@ -218,7 +218,7 @@ class _Reader:
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
-        self._parser = _Loader(file.text)
+        self._parser = Loader(file.text)
         self._event: Callable[[], Any] = self._parser.get_event
         self._values = _Remembered(_meaning)
         self._keys = _Remembered(_key)

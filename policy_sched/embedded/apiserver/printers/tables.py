@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from policy_sched.client.apimachinery import parsed
 from policy_sched.embedded.apiserver.printers import cells, jsonpath
 from policy_sched.embedded.schema import CustomVersion
 from policy_sched.manifests import Plain
+from policy_sched.source import yaml_values
 
 _ZEROS: Final = {"string": "", "integer": 0, "boolean": False, "date": None}
 
@@ -103,7 +103,7 @@ def tables() -> Mapping[str, tuple[PrinterColumn, ...]]:
             shared[column] if isinstance(column, str) else msgspec.convert(column, PrinterColumn)
             for column in columns
         )
-        for kind, columns in yaml.load(text, yaml.CSafeLoader).items()
+        for kind, columns in yaml_values(text)[0].items()
     }
 
 

@@ -10,8 +10,6 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from policy_sched.client.apimachinery import Stored, encoded, resource
 from policy_sched.embedded.admission import forbidden, invalid, not_found
 from policy_sched.embedded.apiserver.registry import quoted, too_large
@@ -34,6 +32,7 @@ from policy_sched.embedded.apiserver.security.rbac import (
 )
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.manifests import Plain
+from policy_sched.source import yaml_values
 
 PARTS: Final = 10_000
 """Combinations of a verb and a resource in rules that are compared with those of a user."""
@@ -192,7 +191,7 @@ _LABEL: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 def bootstrap_objects() -> Iterator[Plain]:
     """Yield the roles, then the bindings."""
     text = Path(__file__).with_name("bootstrap_policy.yaml").read_text(encoding="utf-8")
-    for data in yaml.load_all(text, yaml.CSafeLoader):
+    for data in yaml_values(text):
         meta = data["metadata"]
         labels = {**_LABEL, **meta.get("labels", {})}
         meta = {**meta, "annotations": {_UPDATED: "true"}, "labels": labels}

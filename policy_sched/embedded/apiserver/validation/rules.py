@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from policy_sched.embedded.schema import Problems
 from policy_sched.model import formats
+from policy_sched.source import yaml_values
 
 Check = Callable[[Problems, str, Any], None]
 """A function that checks the value at a path."""
@@ -47,7 +47,7 @@ class FieldRules:
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         text = Path(__file__).with_name("rules.yaml").read_text(encoding="utf-8")
-        rules_by_type = yaml.load(text, yaml.CSafeLoader)
+        (rules_by_type,) = yaml_values(text)
         self._types = msgspec.convert(rules_by_type, dict[str, dict[str, FieldRule]])
         self._checks = checks
 
