@@ -160,8 +160,9 @@ class ElementCount:
             self._of(tree.test, self._inner(tree, local, operand))
         if tree.body is None:
             return operand
-        own = self._of(tree.body, self._inner(tree, local, 0))
-        whole = self._of(tree.body, self._inner(tree, local, operand))
+        alone, within = self._inner(tree, local, 0), self._inner(tree, local, operand)
+        own = self._of(tree.body, alone)
+        whole = own if within == alone else self._of(tree.body, within)
         return max(operand, operand * own + whole - own, own)
 
     def _inner(self, tree: ast.Macro, local: Mapping[str, int], elements: int) -> Mapping[str, int]:

@@ -61,13 +61,16 @@ def duration_of_text(text: str) -> int:
     match = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None:
         raise values.Fault(values.CONVERSION)
-    length = sum(
-        int(Fraction(f"0{n}" if n[0] == "." else n.rstrip(".")) * _UNITS[unit])
-        for n, unit in _PART.findall(match[2])
-    )
+    length = sum(_length(n, _UNITS[unit]) for n, unit in _PART.findall(match[2]))
     if length > values.INT_MAX:
         raise values.Fault(values.CONVERSION)
     return -length if match[1] == "-" else length
+
+
+def _length(number: str, unit: int) -> int:
+    if "." not in number:
+        return int(number) * unit
+    return int(Fraction(f"0{number}" if number[0] == "." else number.rstrip(".")) * unit)
 
 
 def timestamp_of_text(text: str) -> int:
