@@ -87,6 +87,7 @@ def difference(history: History) -> str:
 def recorded(seed: int) -> str:
     """Play a history; return the checksums of what was said. Raises if it differs."""
     history = History(seed)
+    history.checksums = []
     history.play()
     return json.dumps(history.checksums)
 
