@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,31 +25,39 @@ def config_map(keys: int, value: str = "v") -> Plain:
     return {**head, "data": data}
 
 
-CONTAINERS = [{"name": f"{number}"} for number in range(150_000)]
-FINALIZERS = [f"a/{number}" for number in range(150_000)]
-ORDERED: Plain = {"$setElementOrder/containers": CONTAINERS, "containers": []}
-LARGE: list[tuple[str, str, str, Any]] = [
-    ("POST", MAPS, JSON, config_map(75_000)),
-    ("PUT", f"{PODS}/p", JSON, {**pod("p"), "spec": {"containers": CONTAINERS}}),
-    ("PATCH", f"{PODS}/p", STRATEGIC, {"spec": {"containers": CONTAINERS}}),
-    ("PATCH", f"{PODS}/p", STRATEGIC, {"metadata": {"finalizers": FINALIZERS}}),
-    ("PATCH", f"{PODS}/p", STRATEGIC, {"spec": ORDERED}),
-    ("PATCH", f"{PODS}/p", MERGE, {"metadata": {"labels": dict.fromkeys(FINALIZERS)}}),
-    ("PATCH", f"{PODS}/p", JSON_PATCH, [{"op": "test", "path": "", "value": CONTAINERS}]),
-    ("PATCH", f"{MAPS}/a?fieldManager=m", APPLY, config_map(60_000)),
+def containers() -> list[Plain]:
+    """Return more containers than an object may have values."""
+    return [{"name": f"{number}"} for number in range(150_000)]
+
+
+def texts() -> list[str]:
+    """Return as many finalizers, or labels."""
+    return [f"a/{number}" for number in range(150_000)]
+
+
+ORDER = "$setElementOrder/containers"
+LARGE: list[tuple[str, str, str, Callable[[], Any]]] = [
+    ("POST", MAPS, JSON, lambda: config_map(75_000)),
+    ("PUT", f"{PODS}/p", JSON, lambda: {**pod("p"), "spec": {"containers": containers()}}),
+    ("PATCH", f"{PODS}/p", STRATEGIC, lambda: {"spec": {"containers": containers()}}),
+    ("PATCH", f"{PODS}/p", STRATEGIC, lambda: {"metadata": {"finalizers": texts()}}),
+    ("PATCH", f"{PODS}/p", STRATEGIC, lambda: {"spec": {ORDER: containers(), "containers": []}}),
+    ("PATCH", f"{PODS}/p", MERGE, lambda: {"metadata": {"labels": dict.fromkeys(texts())}}),
+    ("PATCH", f"{PODS}/p", JSON_PATCH, lambda: [{"op": "test", "path": "", "value": containers()}]),
+    ("PATCH", f"{MAPS}/a?fieldManager=m", APPLY, lambda: config_map(60_000)),
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "kind", "body"), LARGE)
+@pytest.mark.parametrize(("method", "path", "kind", "large"), LARGE)
 def test_objects_and_patches_of_very_many_values_are_refused(
-    method: str, path: str, kind: str, body: Any
+    method: str, path: str, kind: str, large: Callable[[], Any]
 ) -> None:
     """One such request held the process for up to 2.8 s, and every other request with it."""
 
     async def scenario() -> None:
         async with serving() as world:
             await world.create(PODS, pod("p"))
-            status, answer = await world.ask(method, path, body, type=kind)
+            status, answer = await world.ask(method, path, large(), type=kind)
             assert (status, answer["reason"]) == (413, "RequestEntityTooLarge")
             assert f"limit of an object is {VALUES} values" in answer["message"]
 
