@@ -144,7 +144,8 @@ def _against(
         definitions = read_definitions(kubeconfig, further) if further else {}
     diagnostics.write_hints(manifests.hints)
     seen = snapshot_of(manifests.objects, definitions)
-    lint = None if manifests.diagnostics else seen.lint
+    wrong = diagnostics.exit_code(manifests.diagnostics) != diagnostics.OK
+    lint = None if wrong else seen.lint
     checkup = checked(lint, devices=device_names(manifests.objects))
     problems = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
     return replace(checkup, diagnostics=problems)

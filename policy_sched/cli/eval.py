@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.cluster_files import expanded, read_files
+from policy_sched.cli.input.cluster_files import expanded, problems_of, read_files
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import MaxCostLimit, moment
 from policy_sched.cli.output import diagnostics
@@ -141,9 +141,10 @@ def _objects(
         live = read_files((), kubeconfig=kubeconfig, custom=custom).objects
     manifests = load(list(paths), sys.stdin, cluster=[*live, *cluster], custom=custom)
     diagnostics.write_hints(manifests.hints)
-    if diagnostics.exit_code(manifests.diagnostics) != diagnostics.OK:
-        raise PolicyError(manifests.diagnostics)
-    diagnostics.write_diagnostics(manifests.diagnostics, sys.stderr)
+    problems = problems_of(manifests)
+    if diagnostics.exit_code(problems) != diagnostics.OK:
+        raise PolicyError(problems)
+    diagnostics.write_diagnostics(problems, sys.stderr)
     objects = [*expanded(manifests.objects, paths, cluster), *live]
     set_creation_times(objects, now)
     return objects

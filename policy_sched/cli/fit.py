@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
-from policy_sched.cli.input.cluster_files import read_files, require_cluster
+from policy_sched.cli.input.cluster_files import problems_of, read_files, require_cluster
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
@@ -78,10 +78,11 @@ def fit(  # noqa: PLR0913  # the options of the verb
     clocked = clock(now, kubeconfig)
     cluster_files = read_files(cluster, nodes, kubeconfig, files.input_kinds())
     manifests = load([pod], sys.stdin, cluster=cluster_files.objects)
-    raise_errors(manifests.diagnostics)
+    problems = problems_of(manifests)
+    raise_errors(problems)
     unit = unit_of(manifests, cluster_files.objects, pod)
     plans, warnings = read_policies(files)
-    write_diagnostics([*cluster_files.problems, *manifests.diagnostics, *warnings], sys.stderr)
+    write_diagnostics([*cluster_files.problems, *problems, *warnings], sys.stderr)
     fit_cluster = FitCluster.of(plans, cluster_files.objects, seed=seed, now=clocked)
     try:
         with progress("counting replicas") as advance:

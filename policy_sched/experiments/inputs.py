@@ -39,8 +39,17 @@ from policy_sched.framework import Scope, Signature
 from policy_sched.framework.evaluate import key_getter
 from policy_sched.language import Expression
 from policy_sched.language.runtime import Activation
-from policy_sched.manifests import NO_STRUCTS, Admission, Structs, decode_object, load, with_claims
+from policy_sched.manifests import (
+    NO_STRUCTS,
+    Admission,
+    Structs,
+    decode_object,
+    load,
+    unknown_fields,
+    with_claims,
+)
 from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodInfo, units
+from policy_sched.profiles.check import selectors_of
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, CountedDevices, Path, did_you_mean
 from policy_sched.recording import Recording
 from policy_sched.scheduler import Scheduler
@@ -390,7 +399,7 @@ def _objects(
     traces = simulate.load_traces(path for path in paths if simulate.is_trace(path))
     files = [path for path in paths if not simulate.is_trace(path)]
     manifests = load(files, cluster=cluster, custom=custom)
-    loaded.diagnostics += [*manifests.diagnostics, *traces.diagnostics]
+    loaded.diagnostics += [*manifests.diagnostics, *selectors_of(manifests), *traces.diagnostics]
     objects = [*manifests.objects, *traces.objects]
     try:
         return with_claims(simulate.expand(objects, cluster))
@@ -427,6 +436,8 @@ def _of_rows(loaded: LoadedExperiment, admission: Admission) -> list[ApiObject]:
         message = f"{rows.file}: {len(table.rows):,} rows are more than {MAX_PODS:,} pods"
         loaded.problem((*at, "file"), BAD_VALUE, message, "take a part of it")
         return []
+    for path, code, message, hint in unknown_fields("v1", "Pod", rows.pod):
+        loaded.problem((*at, "pod", *path), code, message, hint, on_key=True)
     pods: list[ApiObject] = []
     made = 0
     for index, row in enumerate(table.rows):

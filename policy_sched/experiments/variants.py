@@ -132,7 +132,7 @@ def compiled_variant(
         return None
     compilation = files.compile()
     for problem in compilation.problems:
-        if problem.file in (_DATA, "<configuration>"):
+        if problem.file in (_DATA, load.CONFIGURATION):
             _report(loaded, changes, problem, files.config)
         elif problem not in loaded.diagnostics:
             loaded.diagnostics.append(problem)

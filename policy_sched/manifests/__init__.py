@@ -14,14 +14,17 @@ from policy_sched.manifests.admission import (
 )
 from policy_sched.manifests.decode import (
     NO_STRUCTS as NO_STRUCTS,
+    OF_ADMISSION as OF_ADMISSION,
     Structs as Structs,
     custom_data as custom_data,
     custom_of_json as custom_of_json,
     decode_as as decode_as,
     decode_json as decode_json,
     list_items as list_items,
+    not_applied as not_applied,
     object_key as object_key,
     quantities_valid as quantities_valid,
+    unknown_fields as unknown_fields,
 )
 from policy_sched.manifests.load import (
     SPLIT as SPLIT,

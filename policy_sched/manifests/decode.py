@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from policy_sched import model
 from policy_sched.errors import nearest
-from policy_sched.manifests.struct_errors import BAD_VALUE, MISSING, WRONG_TYPE, Path, Report, fit
+from policy_sched.manifests.struct_errors import (
+    BAD_VALUE,
+    MISSING,
+    MOST_PROBLEMS,
+    WRONG_TYPE,
+    Path,
+    Report,
+    fit,
+)
 from policy_sched.manifests.workload_expansion import MOST_PODS
 from policy_sched.source import shortened
 
 Structs: TypeAlias = Mapping[model.Kind, type[model.ApiObject]]
 """How kinds are decoded that policies read: custom ones, and those with more fields than usual."""
 NO_STRUCTS: Final[Structs] = {}
+Problem: TypeAlias = tuple[Path, str, str, str]
+"""Path, code, message and hint of a problem."""
+UNKNOWN_FIELD: Final = "PS702"
 UNKNOWN_KIND: Final = "PS706"
+NOT_APPLIED: Final = "PS719"
+OF_ADMISSION: Final = {
+    "LimitRange": "pods have the requests and limits that they state",
+    "ResourceQuota": "no pod is refused for it",
+    "MutatingWebhookConfiguration": "no webhook changes a pod",
+    "ValidatingWebhookConfiguration": "no webhook refuses a pod",
+    "ValidatingAdmissionPolicy": "no pod is refused for it",
+}
+"""Kinds that change or refuse new pods in a cluster and that scheduling does not read; what holds
+without them."""
 MOST_INT32: Final = 2**31 - 1
 _ALL_FIT: Final = model.MOST_COUNTED * model.MICRO
 """Nano-units that are not too many of any resource."""
@@ -46,6 +68,25 @@ def decode_object(
     if kind in model.SKIPPED_KINDS:
         return None
     return decode_as(value, custom.get(kind, model.KINDS[kind]), report)
+
+
+def unknown_fields(api_version: str, kind: str, data: object) -> Iterator[Problem]:
+    """Yield a problem for each field that no object of the kind has, as kubectl apply does."""
+    message = model.messages.message_of(api_version, kind)
+    unknown = model.messages.unknown_fields(message, data) if isinstance(data, dict) else ()
+    for path in islice(unknown, MOST_PROBLEMS) if message else ():
+        known = model.messages.fields_at(message, path[:-1])
+        close = nearest(str(path[-1]), known)
+        hint = f"did you mean {close!r}?" if close else "kubectl apply refuses it"
+        text = f"unknown field {shortened(model.messages.path_text(path))}, which is not read"
+        yield path, UNKNOWN_FIELD, text, hint
+
+
+def not_applied(kind: str) -> Problem:
+    """Return what is said of an object that would change or refuse new pods in a cluster."""
+    hint = "state its defaults in the pods" if kind == "LimitRange" else ""
+    text = f"the {kind} is not applied: {OF_ADMISSION[kind]}"
+    return ("kind",), NOT_APPLIED, text, hint
 
 
 def decode_custom(value: object, report: Report) -> model.CustomObject | None:
@@ -141,10 +182,6 @@ def decode_json(raw: bytes | msgspec.Raw, kind: type[model.ApiObject]) -> model.
 
 def _unreported(_path: Path, _code: str, _message: str, _hint: str) -> None:
     """Report nothing."""
-
-
-Problem = tuple[Path, str, str, str]
-"""Path, code, message and hint of a problem."""
 
 
 def value_problem(decoded: model.ApiObject) -> Problem | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
@@ -23,7 +24,7 @@ from policy_sched.manifests import decode
 from policy_sched.manifests.admission import Admission
 from policy_sched.manifests.decode import decode_object
 from policy_sched.manifests.struct_errors import LocatedManifest, ManifestPosition, Path, Report
-from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Pod, Workload
 from policy_sched.report import Advance, unshown
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
@@ -38,6 +39,8 @@ SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
 STDIN: Final = "-"
 SPLIT: Final = "split it, for instance into a file for each kind"
 """Hint for a file that is too large."""
+LOOKED_AT: Final = 1000
+"""Objects whose fields are looked at, which takes 0.1 ms each: more than a person writes."""
 SLOW_YAML: Final = 8 << 20
 """Characters of YAML from which on JSON is recommended: 8 MiB, which take some 1.5 s."""
 
@@ -81,7 +84,7 @@ def load(
                 loading.read(name, data)
     if defaults:
         loading.admit(cluster)
-    diagnostics = sorted(loading.diagnostics)
+    diagnostics = sorted({*loading.diagnostics, *loading.unknown_fields(), *loading.not_applied()})
     hints = tuple(loading.hints)
     return Manifests(loading.objects, diagnostics, loading.skipped, hints, loading.positions)
 
@@ -126,6 +129,16 @@ class _Head(msgspec.Struct, gc=False):
 
     apiVersion: str = ""  # noqa: N815  # the API's own name saves a renaming of every record
     kind: str = ""
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False):
+    namespace: str = ""
+
+
+class _Skipped(_Head, gc=False):
+    """What is read of an object that is skipped."""
+
+    metadata: _Meta = _Meta()
 
 
 class _List(_Head, gc=False):
@@ -193,6 +206,8 @@ class _Loading:
         self.diagnostics: list[Diagnostic] = []
         self.hints: list[str] = []
         self.skipped = 0
+        self.of_admission: list[tuple[str, str, ManifestPosition]] = []
+        """Kind, namespace and position of skipped objects that would change new pods."""
         self.positions: dict[tuple[str, str, str], ManifestPosition] = {}
 
     def fail(self, name: str, message: str) -> None:
@@ -292,7 +307,7 @@ class _Loading:
         """
         decoded = None if record is None else _fast(record, implied, self.custom)
         if decoded is _SKIPPED:
-            self.skipped += 1
+            self._skip(position, implied.kind)
         elif decoded is not None and decode.object_key(decoded) not in self.positions:
             self._take(decoded, position)
         elif nested:
@@ -300,6 +315,17 @@ class _Loading:
         else:
             return self._document(position)
         return False
+
+    def _skip(self, position: ManifestPosition, implied: str = "") -> None:
+        """Count an object that is skipped."""
+        self.skipped += 1
+        try:
+            head = msgspec.convert(position.plain(), _Skipped)
+        except (msgspec.ValidationError, ValueError):
+            return
+        kind = head.kind or implied
+        if kind in decode.OF_ADMISSION:
+            self.of_admission.append((kind, head.metadata.namespace or "default", position))
 
     def _take(self, decoded: ApiObject, position: ManifestPosition) -> None:
         self.positions[decode.object_key(decoded)] = position
@@ -356,7 +382,7 @@ class _Loading:
         if kind is None:
             return
         if kind in SKIPPED_KINDS and kind not in self.custom:
-            self.skipped += 1
+            self._skip(position)
             return
         decoded = decode_object(document.value, report, self.custom)
         if decoded is None:
@@ -391,6 +417,31 @@ class _Loading:
                 self._report(position.look(), path, code, message, hint)
 
             admission.admit(obj, report)
+
+    def unknown_fields(self) -> Iterator[Diagnostic]:
+        """Yield a warning for each field that no object of its kind has, where a person wrote it.
+
+        Objects with a UID come from a cluster, perhaps of another version.
+        """
+        written = (obj for obj in self.objects if not obj.metadata.uid)
+        for obj in islice(written, LOOKED_AT):
+            position = self.positions[decode.object_key(obj)]
+            unknown = list(decode.unknown_fields(obj.api_version, obj.kind, position.plain()))
+            if unknown:
+                located = position.look()
+                yield from (located.warning(*problem) for problem in unknown)
+
+    def not_applied(self) -> Iterator[Diagnostic]:
+        """Yield a warning for each object that changes or refuses new pods, if there are some."""
+        new = {
+            obj.metadata.namespace or "default"
+            for obj in self.objects
+            if isinstance(obj, Workload) or (isinstance(obj, Pod) and not obj.metadata.uid)
+        }
+        scoped = ("LimitRange", "ResourceQuota")
+        for kind, namespace, position in self.of_admission:
+            if namespace in new or (new and kind not in scoped):
+                yield position.look().warning(*decode.not_applied(kind))
 
 
 def slow_yaml(file: source.SourceFile) -> str:

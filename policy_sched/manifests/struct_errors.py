@@ -18,7 +18,7 @@ import msgspec
 import msgspec.inspect as types
 
 from policy_sched import source
-from policy_sched.errors import Diagnostic
+from policy_sched.errors import Diagnostic, Severity
 from policy_sched.model import excess, nanos
 from policy_sched.source import MAX_LOOK
 
@@ -283,6 +283,12 @@ class LocatedManifest(msgspec.Struct, frozen=True):
         context = f"at {where}" if self.marked is None and where else ""
         return source.diagnostic(self.file, span, code, message, hint=hint, context=context)
 
+    def warning(self, path: Path, code: str, message: str, hint: str) -> Diagnostic:
+        """Return a warning about the key at a path inside the object."""
+        span = (0, 1) if self.marked is None else self.marked.key_span(path)
+        grave = Severity.WARNING
+        return source.diagnostic(self.file, span, code, message, hint=hint, severity=grave)
+
 
 class ManifestPosition(msgspec.Struct, frozen=True):
     """The position of an object in a file of YAML or JSON."""
@@ -293,6 +299,14 @@ class ManifestPosition(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.file.path}:{self.file.position(self.record.start)[0]}"
+
+    def plain(self) -> object:
+        """Read a valid object without positions."""
+        if self.record.json is not None:
+            return msgspec.json.decode(self.record.json)
+        if self.is_json:
+            return json.loads(self.file.text[self.record.start : self.record.end])
+        return self.look().value
 
     def look(self) -> LocatedManifest:
         """Read the object with positions."""

@@ -77,7 +77,7 @@ def fields_of(message: str) -> dict[str, MessageField]:
     return fields
 
 
-_ALWAYS: Final = frozenset({"apiVersion", "kind", "status"})
+_ALWAYS: Final = frozenset({"apiVersion", "kind"})
 _SCALARS: Final = frozenset({"s", "i", "l", "b", "x"})
 
 
@@ -102,6 +102,14 @@ def unknown_fields(
                     yield from unknown_fields(field.type, item, (*at, number))
         elif isinstance(value, dict) and not field.mapped:
             yield from unknown_fields(field.type, value, at)
+
+
+def fields_at(message: str, path: Sequence[str | int]) -> list[str]:
+    """Return the names of the fields that the value at a path may have."""
+    for step in path:
+        if isinstance(step, str):
+            message = fields_of(message)[step].type
+    return list(fields_of(message))
 
 
 def path_text(path: Sequence[str | int]) -> str:

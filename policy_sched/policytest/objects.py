@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from policy_sched import model
+from policy_sched.language.cel import check_selector
 from policy_sched.manifests import (
     NO_STRUCTS,
+    OF_ADMISSION,
     Admission,
     ApiObject,
     Report,
     Structs,
     decode_object,
+    not_applied,
+    unknown_fields,
     with_claims,
 )
 from policy_sched.model import quantity
@@ -30,9 +34,11 @@ from policy_sched.policytest.reader import (
     Problems,
     expand,
 )
+from policy_sched.profiles.load import device_objects, selectors_in
 from policy_sched.profiles.models import (
     ClaimEntry,
     DeviceEntry,
+    Manifest,
     NodeEntry,
     PodEntry,
     PolicyTest,
@@ -98,7 +104,7 @@ def read_objects(
     policies read, by the input's name; ``structs``: how kinds are decoded that they read.
     """
     custom = _AnyKind(structs) if admitted else structs
-    short, read = ShortDevices(problems, inputs, custom), TestObjects()
+    short, read = ShortDevices(problems, inputs, custom, admitted), TestObjects()
     stated = list(_objects("objects", test.objects, written, short, read))
     waiting = list(_pods(test, written, short, read))
     stated += _of_devices([obj for obj, _ in stated], short)
@@ -124,6 +130,7 @@ def _of_devices(stated: Sequence[ApiObject], short: ShortDevices) -> Iterator[_R
     classes = short.device_classes(names)
     for at, manifest in (*short.manifests, *classes):
         report = _reporter(short.problems, at, {})
+        _check_selectors(short.problems, manifest, at)
         decoded = decode_object(manifest, report)
         if decoded is not None:
             yield decoded, report
@@ -140,6 +147,8 @@ def _objects(
         manifest = expand(problems, entry, value, at, short.inputs)
         short.complete(entry, manifest, at)
         report = _reporter(problems, at, value)
+        if isinstance(entry, Manifest) and not short.admitted:
+            _check_manifest(problems, manifest, at)
         decoded = None
         if not problems.of_object(at):
             decoded = decode_object(manifest, report, short.custom)
@@ -154,6 +163,26 @@ def _objects(
         if not isinstance(decoded, model.Pod | model.Node):
             read.places[_kind(decoded), namespace, name] = at
         yield decoded, report
+
+
+def _check_manifest(problems: Problems, manifest: Plain, at: FieldPath) -> None:
+    """Report what kubectl apply refuses of a whole manifest, and what no test can show."""
+    version, kind = str(manifest.get("apiVersion")), str(manifest["kind"])
+    for path, code, message, hint in unknown_fields(version, kind, manifest):
+        problems.add((*at, *path), code, message, hint=hint, key=True)
+    if kind in OF_ADMISSION:
+        path, code, message, hint = not_applied(kind)
+        problems.add((*at, *path), code, message, hint=hint, key=True)
+    _check_selectors(problems, manifest, at)
+
+
+def _check_selectors(problems: Problems, manifest: Plain, at: FieldPath) -> None:
+    """Report the mistakes of selectors over devices; those of their form are told by decoding."""
+    for _, value in device_objects(manifest):
+        for path, text in selectors_in(value):
+            for problem in check_selector(text) if isinstance(text, str) else ():
+                message, hint = problem.message, problem.hint
+                problems.add((*at, *path), problem.code, message, hint=hint)
 
 
 def _kind(decoded: ApiObject) -> str:
@@ -220,6 +249,8 @@ class ShortDevices:
     problems: Problems
     inputs: Inputs
     custom: Structs
+    admitted: bool = False
+    """Whether the objects are as an API server had them."""
     devices: dict[tuple[str, str], tuple[str, Plain]] = field(default_factory=dict)
     """By node and name, the driver and the device of a slice."""
     classes: dict[str, FieldPath] = field(default_factory=dict)

@@ -235,10 +235,7 @@ class References:
         return str(self._folder / reference)
 
     def fault(self, reference: str) -> tuple[str, str] | None:
-        """Return message and hint if a reference is not to be read; nothing of it is shown.
-
-        A missing file is left to those that read it.
-        """
+        """Return message and hint if a reference is not to be read; nothing of it is shown."""
         shown = shortened(reference)
         try:
             path = self._folder / reference
@@ -246,7 +243,9 @@ class References:
                 root = self._roots[0]
                 hint = f"policy-sched test --root DIR lets tests name files below DIR, not {root}"
                 return f"{shown} leads out of the directory that tests may read", hint
-            return self._fault_of(path, shown) if path.exists() else None
+            if not path.exists():
+                return f"{shown} is not there", f"paths are relative to {self._folder}"
+            return self._fault_of(path, shown)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it holds the character NUL"
             return f"{shown} cannot be read: {why}", ""

@@ -340,9 +340,11 @@ def _plain(reasons: Sequence[object]) -> list[tuple[str, int]]:
 def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
     """Return the profiles of a scenario. Raises PolicyError also for expectations of others."""
     most, audits = run.max_cost_limit, run.enforce_audits
-    plans, _ = run.read(
-        PolicyFiles(scenario.config, tuple(scenario.policies), most, scenario.gates, audits)
-    )
+    files = PolicyFiles(scenario.config, tuple(scenario.policies), most, scenario.gates, audits)
+    try:
+        plans, _ = run.read(files)
+    except errors.PolicyError as error:
+        raise errors.PolicyError(list(map(scenario.placed, error.diagnostics))) from None
     run.saw(plans)
     unknown = [*scenario.unknown, *unknown_names(scenario.mentions, plans)]
     if unknown and run.checks_names:

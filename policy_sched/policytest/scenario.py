@@ -8,9 +8,10 @@ YAML documents (``kind: PolicyTest``) with short forms, and only what is stated 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ from policy_sched.policytest.reader import (
 )
 from policy_sched.profiles import models
 from policy_sched.profiles.load import (
+    CONFIGURATION,
     LoadedPolicy,
     input_kinds,
     load_policies,
@@ -123,6 +125,20 @@ class Scenario:
     """Where the objects stand that inputs may read, without words; none of a record's."""
     plugin: str = ""
     """The plugin that decided a record; its scores before normalisation can be stated."""
+    place_of_config: Callable[[FieldPath], Diagnostic] | None = field(default=None, compare=False)
+    """Finds where a path of a configuration stands that is part of a document."""
+
+    def placed(self, problem: Diagnostic) -> Diagnostic:
+        """Return a problem of the configuration with its place in the scenario's file."""
+        if problem.file != CONFIGURATION or self.place_of_config is None:
+            return problem
+        steps = _STEP.findall(problem.message.partition(": ")[0])
+        blank = self.place_of_config(tuple(int(at) if at else key for key, at in steps))
+        told = {key: getattr(problem, key) for key in ("code", "message", "hint", "severity")}
+        return replace(blank, **told)
+
+
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def decision_name(pod: str, number: int) -> str:
@@ -303,6 +319,7 @@ def _scenario(
         answers=dict(_answers(problems, test)),
         places=_places(problems, stated, inputs, complete=complete),
         plugin=_plugin(problems, test),
+        place_of_config=lambda path: problems.blank(("config", *path), False),
     )
 
 

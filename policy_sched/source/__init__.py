@@ -20,6 +20,7 @@ from policy_sched.source.documents import (
 from policy_sched.source.file import (
     UNREADABLE as UNREADABLE,
     SourceFile as SourceFile,
+    Span as Span,
     decode_text as decode_text,
     diagnostic as diagnostic,
     masked as masked,

@@ -54,6 +54,10 @@ class SourceFile:
         row = bisect_right(self._starts, offset) - 1
         return row + self.first_line, offset - self._starts[row] + 1
 
+    def offset(self, line: int, column: int) -> int:
+        """Return the character offset of a line and a column."""
+        return self._starts[line - self.first_line] + column - 1
+
     def line_text(self, line: int) -> str:
         """Return the text of a line; empty outside the file."""
         row = line - self.first_line

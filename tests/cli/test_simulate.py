@@ -374,3 +374,74 @@ def test_a_cluster_without_pending_pods_is_reported(
     out, err = capsys.readouterr()
     assert "the cluster has no pending pods" in err
     assert "mean score of the chosen nodes    -    -\n" in out
+
+
+MISTAKES = """\
+apiVersion: v1
+kind: LimitRange
+metadata: {name: l}
+spec: {limits: [{type: Container, defaultRequest: {cpu: "1"}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: typed}
+spec:
+  nodeSelectr: {zone: a}
+  containers: [{name: c, image: i, resource: {requests: {cpu: "1"}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: read, uid: of-a-cluster}
+spec: {newer: true, containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: q, namespace: elsewhere}
+"""
+
+
+def test_what_kubectl_would_refuse_or_the_cluster_would_add_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt field and a LimitRange were passed over: the pods asked for nothing, in silence.
+
+    An object with a UID has been admitted, and a quota of another namespace concerns no pod.
+    """
+    path = written(tmp_path / "mistakes.yaml", MISTAKES)
+    assert run(["simulate", path]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith(path)]
+    unread = ", which is not read"
+    limits = "the LimitRange is not applied: pods have the requests and limits that they state"
+    assert told == [
+        f"{path}:2:1: warning PS719: {limits}",
+        f"{path}:10:3: warning PS702: unknown field 'spec.nodeSelectr'{unread}",
+        f"{path}:11:36: warning PS702: unknown field 'spec.containers[0].resource'{unread}",
+    ]
+
+
+DEVICE_CLASS = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec:
+  selectors: [{cel: {expression: 'device.drivr == "gpu.example.com"'}}]
+"""
+
+
+@pytest.mark.parametrize("verb", ["simulate", "explain", "fit", "diff", "eval", "check"])
+def test_selectors_over_devices_are_checked_by_all_that_read_them(
+    verb: str, tmp_path: Path, cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check` alone refused a selector that no cluster takes; others decided without devices."""
+    path = written(tmp_path / "class.yaml", DEVICE_CLASS)
+    words = {
+        "simulate": [cluster, path],
+        "explain": ["fits", "--cluster", cluster, "--cluster", path],
+        "fit": [path, "--cluster", cluster],
+        "diff": ["default", "default", "--cluster", cluster, "--cluster", path],
+        "eval": ["1", "--cluster", cluster, "--cluster", path],
+        "check": [path],
+    }
+    assert run([verb, *words[verb]]) == 1
+    said = "".join(capsys.readouterr())
+    assert f"{path}:5:42: error PS102: Device has no field 'drivr'; did you mean" in said

@@ -39,6 +39,11 @@ WRONG = {
     ),
     "no file": ({"workload.rows.file": "none.csv"}, "none.csv: No such file", "relative to"),
     "no column": ({"workload.rows.submit": "when"}, "no column when", "columns: name, cpu"),
+    "unknown field": (
+        {"workload.rows.pod.spec.nodeSelectr": {"zone": "a"}},
+        "unknown field 'spec.nodeSelectr'",
+        "did you mean 'nodeSelector'?",
+    ),
     "no nodes": ({"cluster": {}}, "there are no nodes", "generate"),
     "no pods": ({"workload": {}}, "there are no pods", "rows of a table"),
     "bad nodes": ({"cluster.generate": ["four"]}, '"four": write a number', ""),

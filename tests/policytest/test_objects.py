@@ -160,3 +160,33 @@ def test_records_stay_as_they_are(tmp_path: Path) -> None:
     (read,) = load_scenarios(str(file))
     assert read.pending[0].spec.containers[0].resources.requests == {}
     assert read.pending[0].spec.priority is None
+
+
+WRONG = """\
+kind: PolicyTest
+name: whole manifests
+objects:
+- {node: n1}
+- apiVersion: resource.k8s.io/v1
+  kind: DeviceClass
+  metadata: {name: gpu}
+  spec: {selectors: [{cel: {expression: 'device.drivr == "g"'}}]}
+- {apiVersion: v1, kind: LimitRange, metadata: {name: l}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2}, status: {allocatabel: {cpu: 4}}}
+pending: [{pod: p, claims: [{claim: x, selector: device.nix == 1}]}]
+expect: [{pod: p, chosen: null}]
+"""
+
+
+def test_whole_manifests_are_what_kubectl_would_apply(tmp_path: Path) -> None:
+    """A misspelt field, a kind that is not applied and a wrong selector were passed over."""
+    (tmp_path / "tests.yaml").write_text(WRONG, encoding="utf-8")
+    requests = "pods have the requests and limits that they state"
+    with pytest.raises(PolicyError) as refused:
+        load_scenarios(str(tmp_path / "tests.yaml"))
+    assert [f"{d.line}:{d.column} {d.code} {d.message}" for d in refused.value.diagnostics] == [
+        "8:41 PS102 Device has no field 'drivr'; did you mean 'driver'?",
+        f"9:20 PS719 the LimitRange is not applied: {requests}",
+        "10:63 PS702 unknown field 'status.allocatabel', which is not read",
+        "11:11 PS102 Device has no field 'nix'",
+    ]

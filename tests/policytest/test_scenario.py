@@ -13,6 +13,7 @@ from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.quantity import FORMAT_WRONG
 from policy_sched.policytest.expectations import ExpectedEviction, ExpectedScore, PluginOutcome
+from policy_sched.policytest.runner import run_files
 from policy_sched.policytest.scenario import Scenario, load_scenarios
 from policy_sched.profiles.check.check import check_files
 
@@ -168,6 +169,8 @@ class TestTests:
         folder = tmp_path / "tests"
         folder.mkdir()
         (tmp_path / ".git").mkdir()
+        for file in (folder / "policy.yaml", tmp_path / "c.yaml"):
+            file.write_text("apiVersion: policysched.dev/v1alpha1", encoding="utf-8")
         scenario = yaml(
             folder, "{name: x, policies: [policy.yaml], config: ../c.yaml, pending: []}"
         )
@@ -304,3 +307,38 @@ def test_a_test_has_bounds(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as error:
         load_scenarios(str(file))
     assert [one.message for one in error.value.diagnostics if one.code == "PS501"] == [words]
+
+
+REFERENCES = """\
+kind: PolicyTest
+name: references
+policies: [nix.yaml]
+config: CONFIG
+objects: [{node: n}]
+pending: [p]
+expect: [{pod: p, chosen: n}]
+"""
+
+
+def test_what_a_test_names_has_its_place_in_the_test(tmp_path: Path) -> None:
+    """What is not there was told of its own line 1, and an empty text was the test's folder."""
+    path = written(tmp_path, "tests.yaml", REFERENCES.replace("CONFIG", "a/b.yaml"))
+    assert problems(path) == [
+        "3:12 PS705 'nix.yaml' is not there",
+        "4:9 PS705 'a/b.yaml' is not there",
+    ]
+    path = written(tmp_path, "tests.yaml", REFERENCES.replace("CONFIG", '""'))
+    (_, problem) = problems(path)
+    assert problem == '4:9 PS707 config: Invalid value: "": must name a file or a directory'
+
+
+def test_a_plugin_of_the_tests_configuration_has_its_place(tmp_path: Path) -> None:
+    """A plugin that does not exist was told of <configuration>:1:1."""
+    profile = "{plugins: {multiPoint: {enabled: [{name: Nix}]}}}"
+    config = "kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
+    text = REFERENCES.replace("policies: [nix.yaml]\n", "").replace(
+        "CONFIG", f"{{apiVersion: {config}, profiles: [{profile}]}}"
+    )
+    (problem,) = run_files([written(tmp_path, "tests.yaml", text)]).problems
+    assert (problem.line, problem.column) == (3, 1 + text.splitlines()[2].index("Nix"))
+    assert problem.message.endswith('plugin "Nix" does not exist')

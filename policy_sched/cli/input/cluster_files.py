@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, one_line
@@ -13,11 +15,12 @@ from policy_sched.manifests import (
     BAD_VALUE,
     NO_STRUCTS,
     ManifestPosition,
+    Manifests,
     Structs,
     load,
     with_claims,
 )
-from policy_sched.model import ApiObject
+from policy_sched.model import ApiObject, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from policy_sched.simulate import ExpansionError, expand, generated_nodes, is_trace, load_traces
 
 
@@ -70,11 +73,30 @@ def read_files(
         files = [path for path in paths if not is_trace(path)]
         manifests = load(files, sys.stdin, custom=custom, advance=advance)
     diagnostics.write_hints(manifests.hints)
-    problems = [*manifests.diagnostics, *traces.diagnostics]
+    problems = [*problems_of(manifests), *traces.diagnostics]
     if diagnostics.exit_code(problems) != diagnostics.OK:
         raise PolicyError(problems)
     objs = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
     return ClusterFiles(expanded(objs, paths), problems, manifests.positions)
+
+
+def problems_of(manifests: Manifests) -> list[Diagnostic]:
+    """Return the problems of manifests, with those of selectors over devices.
+
+    What has a UID was admitted by the API server of its cluster.
+    """
+    new = [
+        obj
+        for obj in manifests.objects
+        if isinstance(obj, DeviceClass | ResourceClaim | ResourceClaimTemplate)
+        and not obj.metadata.uid
+    ]
+    if not new:
+        return manifests.diagnostics
+    from policy_sched.profiles.check import selectors_of  # noqa: PLC0415  the checker takes 100 ms
+
+    wrong = selectors_of(replace(manifests, objects=new))
+    return sorted({*manifests.diagnostics, *wrong})
 
 
 def expanded(

@@ -79,11 +79,14 @@ class CheckedInput(msgspec.Struct, frozen=True):
 
 
 class _RefusedError(Exception):
-    """A schema that cannot be used: the path in it, what is wrong, and the fix."""
+    """A schema that cannot be used: the path in it, or the span, what is wrong, and the fix."""
 
-    def __init__(self, path: Path, code: str, message: str, hint: str = "") -> None:
+    def __init__(
+        self, path: Path, code: str, message: str, hint: str = "", span: source.Span | None = None
+    ) -> None:
         super().__init__(message)
         self.path, self.code, self.message, self.hint = path, code, message, hint
+        self.span = span
 
 
 URL_PARAM: Final = re.compile(r"\$\(params\.(\w+)\)")
@@ -240,7 +243,7 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
         return _by_schema(given, _document(file), add)
     except _RefusedError as refused:
         text = Text(given.content, file.path)
-        start, end = _span(file, refused.path)
+        start, end = refused.span or _span(file, refused.path)
         problem = Problem(start, max(end, start + 1), refused.code, refused.message, refused.hint)
         add([problem], text)
         return None
@@ -280,10 +283,16 @@ def _document(file: source.SourceFile) -> Any:
     for document in documents:
         text = None if document.refused else document.json()
         if text is None:
-            raise _RefusedError((), "PS701", "the schema is not valid YAML")
+            refused = [document.refused] if document.refused else document.whole.look(file).problems
+            problems = [*refused, *problems]
+            if not problems:
+                raise _RefusedError((), "PS701", "the schema holds a number that JSON cannot hold")
+            break
         values.append(msgspec.json.decode(text))
     if problems:
-        raise _RefusedError((), problems[0].code, problems[0].message, problems[0].hint)
+        first = problems[0]
+        at = file.offset(first.line, first.column)
+        raise _RefusedError((), first.code, first.message, first.hint, (at, at + first.width))
     values = [value for value in values if value is not None]
     if len(values) != 1 or not isinstance(values[0], dict):
         raise _RefusedError((), NO_SCHEMA, "a schema is one document, a mapping")
@@ -351,6 +360,10 @@ def _of_annotation(
     return CheckedInput(given, types.InputType(name, record, annotation=given.annotation))
 
 
+def _text(name: object) -> str:
+    return source.shortened(name, quote=False) if isinstance(name, str) else ""
+
+
 def _schema_of(paths: Collection[str]) -> dict[str, Any]:
     """Return the schema of an object with fields at some paths, of whatever type."""
     schema: dict[str, Any] = {"type": "object", "properties": {}}
@@ -369,10 +382,12 @@ def _of_definition(given: InputSource, document: dict[str, Any]) -> tuple[Path, 
     kind = names.get("kind") if isinstance(names, dict) else None
     group, _, version = given.api_version.rpartition("/")
     if kind != given.kind:
-        message = f"the CustomResourceDefinition is of kind {kind}, the input of {given.kind}"
+        other = f"kind {shown}" if (shown := _text(kind)) else "no kind"
+        message = f"the CustomResourceDefinition is of {other}, the input of {given.kind}"
         raise _RefusedError(("spec", "names", "kind"), NO_SCHEMA, message)
     if spec.get("group") != group:
-        message = f"the CustomResourceDefinition is of {spec.get('group')}, the input of {group}"
+        other = _text(spec.get("group")) or "no group"
+        message = f"the CustomResourceDefinition is of {other}, the input of {group}"
         raise _RefusedError(("spec", "group"), NO_SCHEMA, message)
     versions = spec.get("versions")
     there = []

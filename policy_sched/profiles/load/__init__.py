@@ -4,6 +4,7 @@ Directories, several documents per file, params and rule texts. Meaning is check
 """
 
 from policy_sched.profiles.load.configuration import (
+    CONFIGURATION as CONFIGURATION,
     LoadedConfig as LoadedConfig,
     config_from_value as config_from_value,
     default_config as default_config,
@@ -13,6 +14,7 @@ from policy_sched.profiles.load.document import (
     WITH_SELECTORS as WITH_SELECTORS,
     DocumentPosition as DocumentPosition,
     covered as covered,
+    device_objects as device_objects,
     files_below as files_below,
     files_of_ours as files_of_ours,
     kind_of as kind_of,
@@ -42,6 +44,7 @@ from policy_sched.profiles.load.load import (
     read_config as read_config,
     read_policies as read_policies,
     rollouts_of as rollouts_of,
+    selectors_in as selectors_in,
 )
 from policy_sched.profiles.load.policies import (
     MAX_RULE_TEXT as MAX_RULE_TEXT,

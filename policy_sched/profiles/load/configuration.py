@@ -25,6 +25,8 @@ from policy_sched.profiles.validate import check_args, check_configuration, mend
 
 MAX_PROFILES: Final = 100
 """Profiles of one configuration; each takes some 20 ms to compile and build."""
+CONFIGURATION: Final = "<configuration>"
+"""What a configuration is called that is no file."""
 _HEAD: Final = {"apiVersion": models.API_VERSION, "kind": models.KIND}
 
 
@@ -46,7 +48,7 @@ def config_from_value(
     value: Mapping[str, Any],
 ) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     """Read a configuration that is data already; diagnostics point at its line 1."""
-    loaded, problems = load_config_document(value, DocumentPosition("<configuration>"))
+    loaded, problems = load_config_document(value, DocumentPosition(CONFIGURATION))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return None if failed else loaded, problems
 

@@ -205,7 +205,7 @@ def files_below(path: FilePath) -> list[FilePath]:
     directories called ``..data`` and ``..2026_01_01``. So are links that lead out of the directory
     to files which are not ours: nothing of those is to be shown.
     """
-    if not path.is_dir():
+    if not os.path.isdir(path):  # where no file system has such a name, it is none
         return [path]
     files: list[FilePath] = []
     for folder, inside, names in os.walk(path):

@@ -273,7 +273,7 @@ def device_selectors(marked: Marked) -> tuple[list[DeviceSelectorText], list[Dia
     texts: list[DeviceSelectorText] = []
     problems: list[Diagnostic] = []
     for root, value in device_objects(marked.value):
-        for path, expression in _selectors(value, root):
+        for path, expression in selectors_in(value, root):
             if isinstance(expression, models.ModelProblem):
                 problems.append(position.diagnostic(expression))
             else:
@@ -289,8 +289,8 @@ def _title(value: Mapping[str, Any]) -> str:
     return f"{value['kind']} {name}" if isinstance(name, str) else str(value["kind"])
 
 
-def _selectors(
-    value: Mapping[str, Any], root: models.Path
+def selectors_in(
+    value: Mapping[str, Any], root: models.Path = ()
 ) -> Iterator[tuple[models.Path, str | models.ModelProblem]]:
     """Yield the expressions of an object, or the problem of each that is not a text."""
     if value["kind"] == _CLASS:

@@ -116,7 +116,7 @@ class Variant(types.Document):
     """Name in tables and figures. A variant of a matrix is named by its values."""
     config: str | None = None
     """A KubeSchedulerConfiguration, relative to this file; the default profile without it."""
-    policies: types.Many[str] = ()
+    policies: types.Many[types.FileName] = ()
     """Policy files, directories of them, or names of shipped policies. Without config each is
     enabled with weight 1."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from policy_sched.profiles.models.types import Document, Many
+from policy_sched.profiles.models.types import Document, FileName, Many
 
 Expression = str
 """A rule over pod, node and victim, and what policies make of them: passes("POLICY") and others."""
@@ -26,9 +26,9 @@ class MonotoneClaim(Document):
 class EquivalentClaim(Document):
     """Two versions of policies that decide alike: queue, filters, reasons, scores, evictions."""
 
-    old: str | Many[str]
+    old: FileName | Many[FileName]
     """Policy files of one side, relative to this file."""
-    new: str | Many[str]
+    new: FileName | Many[FileName]
     """Those of the other."""
 
 
@@ -73,7 +73,7 @@ class PolicyProof(Document):
     """Kind of the document."""
     name: str
     """What is claimed, in words."""
-    policies: str | Many[str] = ()
+    policies: FileName | Many[FileName] = ()
     """Policy files that the claims are about, relative to this file."""
     assume: Many[Expression] = ()
     """Rules that are taken to be true of every pod and node: what the cluster guarantees."""

@@ -11,7 +11,7 @@ import re2
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from policy_sched.profiles.models.types import Document, Many
+from policy_sched.profiles.models.types import Document, FileName, Many
 
 T = TypeVar("T")
 
@@ -449,9 +449,9 @@ class PolicyTest(Document):
     """What the test shows, at more length; it is not compared."""
     metadata: TestMetadata | None = None
     """Another place for the name."""
-    policies: OneOrMany[str] = ()
+    policies: OneOrMany[FileName] = ()
     """Policy files that take part, relative to this file."""
-    config: str | Named | None = None
+    config: FileName | Named | None = None
     """A KubeSchedulerConfiguration, or the path of one; without it the default profile."""
     plugin: str | None = None
     """The plugin that decided a record, or whose scores ``raw`` states: a policy that is enabled,

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from policy_sched.errors import nearest
@@ -80,6 +80,11 @@ Expression = Annotated[
     str, WithJsonSchema({"type": ["string", "number", "boolean"], "title": "rule"})
 ]
 """A rule; a bare YAML number or boolean is taken as the text that was written."""
+
+FileName = Annotated[
+    str, Field(min_length=1, json_schema_extra={"errorMessage": "must name a file or a directory"})
+]
+"""A file or a directory that a document names; a text without a character would be its own."""
 
 Many = Annotated[tuple[T, ...], Strict(False)]
 """A list in the file, a tuple here: a loaded configuration does not change."""

@@ -265,3 +265,18 @@ def test_a_quota_is_published_in_a_field_of_the_status(
         ((code, hint),) = told
         assert code == problem[0]
         assert problem[1] in hint
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("type: object\ntype: object\n", "2:1 duplicate key 'type'"),
+        ("type: object\nproperties: [\n", "3:1 did not find expected node content"),
+        ("kind: CustomResourceDefinition\n", "1:1 the CustomResourceDefinition is of no kind"),
+        ("type: .nan\n", "1:1 the schema holds a number that JSON cannot hold"),
+    ],
+)
+def test_yaml_that_cannot_be_read_has_its_place(text: str, told: str) -> None:
+    """All of it was "not valid YAML", at the first character of the file."""
+    _, (problem, *_) = checked(of(text))
+    assert f"{problem.line}:{problem.column} {problem.message}".startswith(told)

@@ -256,7 +256,8 @@ def check_fields(sent: Sent, data: Plain) -> None:
     if served.custom:
         paths = served.custom.coerced(apimachinery.copied(data))[1]
     else:
-        paths = list(map(messages.path_text, messages.unknown_fields(message, data)))
+        unknown = messages.unknown_fields(message, data)
+        paths = [messages.path_text(path) for path in unknown if path[0] != "status"]
     if served.resource.key == apimachinery.DEFINITION:
         paths += schema.unknown_fields(data)
     unknown_fields = [f'unknown field "{path}"' for path in paths]
