@@ -6,9 +6,9 @@ flag is taken from the environment: POLICY_SCHED_CHECK_OUTPUT is ``check --outpu
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
-from cyclopts import App
+from cyclopts import App, ArgumentCollection, CoercionError
 from cyclopts.config import Env
 
 from policy_sched import __version__
@@ -112,6 +112,16 @@ VERBS: Final = {
     ),
 }
 
+
+def _whole_numbers(_app: App, _commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse a fraction where a whole number is expected: it would be rounded in silence."""
+    for argument in arguments:
+        if int in (argument.hint, *get_args(argument.hint)):
+            for token in argument.tokens:
+                if "." in token.value:
+                    raise CoercionError(token=token, argument=argument, target_type=int)
+
+
 app = App(
     name="policy-sched",
     help="A Kubernetes scheduler whose policy is data.",
@@ -120,7 +130,7 @@ app = App(
     exit_on_error=False,
     print_error=False,
     result_action="return_value",
-    config=Env("POLICY_SCHED_", show=False),
+    config=(Env("POLICY_SCHED_", show=False), _whole_numbers),
 )
 for _verb, (_function, _help) in VERBS.items():
     app.command(_function, name=_verb, help=_help)

@@ -94,6 +94,8 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     diagnostics.require_files(files)
     require_report(report)
     covering = RuleCoverage() if coverage or threshold is not None else None
+    if root and not Path(root).is_dir():
+        raise PolicySchedError(f"--root {root}: there is no such directory")
     folders = [root] if root else [file for file in files if Path(file).is_dir()]
     tested: dict[str, dict[str, None]] = {}
 

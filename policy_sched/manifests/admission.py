@@ -127,6 +127,11 @@ class Admission:
                     report(("spec", "runtimeClassName"), BAD_VALUE, str(error), "")
                 if obj.spec.priority is None:
                     self._check_class(obj.spec.priority_class_name, ("spec",), report)
+                runtime = obj.spec.runtime_class_name
+                if not obj.metadata.uid and runtime and runtime not in self._runtimes:
+                    text = f"there is no RuntimeClass {runtime!r}"
+                    hint = did_you_mean(runtime, self._runtimes)
+                    report(("spec", "runtimeClassName"), NO_CLASS, text, hint)
             case model.PodGroup():
                 self._complete_group(obj)
                 if obj.spec.priority is None:
@@ -164,11 +169,14 @@ class Admission:
     def _check_class(self, name: str, path: Path, report: Report) -> None:
         names = self._priorities.names
         if name and name not in names:
-            close = nearest(name, names)
-            hint = f"did you mean {close!r}?" if close else ""
-            report(
-                (*path, "priorityClassName"), NO_CLASS, f"there is no PriorityClass {name!r}", hint
-            )
+            text = f"there is no PriorityClass {name!r}"
+            report((*path, "priorityClassName"), NO_CLASS, text, did_you_mean(name, names))
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the hint that names the one that was probably meant, or nothing."""
+    close = nearest(name, names)
+    return f"did you mean {close!r}?" if close else ""
 
 
 def _filled(spec: model.ResourceClaimSpec) -> model.ResourceClaimSpec:

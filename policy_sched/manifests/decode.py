@@ -345,6 +345,8 @@ def _amounts(decoded: model.ApiObject) -> Iterable[Mapping[str, model.Amount]]:
             return (decoded.spec.capacity,)
         case model.PersistentVolumeClaim():
             return decoded.spec.resources.requests, decoded.spec.resources.limits
+        case model.RuntimeClass():
+            return (decoded.overhead.pod_fixed,) if decoded.overhead is not None else ()
         case model.CsiStorageCapacity():
             sizes = (decoded.capacity, decoded.maximum_volume_size)
             return [{"storage": size} for size in sizes if size is not None]

@@ -23,7 +23,13 @@ from policy_sched.errors import Diagnostic
 from policy_sched.manifests import decode
 from policy_sched.manifests.admission import Admission
 from policy_sched.manifests.decode import decode_object
-from policy_sched.manifests.struct_errors import LocatedManifest, ManifestPosition, Path, Report
+from policy_sched.manifests.struct_errors import (
+    MOST_PROBLEMS,
+    LocatedManifest,
+    ManifestPosition,
+    Path,
+    Report,
+)
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Pod, Workload
 from policy_sched.report import Advance, unshown
 
@@ -84,7 +90,8 @@ def load(
                 loading.read(name, data)
     if defaults:
         loading.admit(cluster)
-    diagnostics = sorted({*loading.diagnostics, *loading.unknown_fields(), *loading.not_applied()})
+    unknown = islice(loading.unknown_fields(), MOST_PROBLEMS)
+    diagnostics = sorted({*loading.diagnostics, *unknown, *loading.not_applied()})
     hints = tuple(loading.hints)
     return Manifests(loading.objects, diagnostics, loading.skipped, hints, loading.positions)
 

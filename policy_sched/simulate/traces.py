@@ -375,9 +375,11 @@ def _parsed(text: str) -> tuple[int, dict[str, str]]:
         raise PolicySchedError(
             f'--nodes "{text}": write a number, "*" and amounts, as in "10*cpu=4,memory=32Gi"'
         )
-    amounts = {"pods": DEFAULT_PODS}
+    amounts: dict[str, str] = {}
     for part in match[2].split(","):
         name, _, amount = part.partition("=")
+        if name in amounts:
+            raise PolicySchedError(f'--nodes "{text}": {name} is stated twice')
         try:
             negative = model.parse(amount).sign() < 0
         except ValueError as error:
@@ -385,4 +387,4 @@ def _parsed(text: str) -> tuple[int, dict[str, str]]:
         if negative:
             raise PolicySchedError(f'--nodes "{text}": {part!r} is negative')
         amounts[name] = amount
-    return int(match[1]), amounts
+    return int(match[1]), {"pods": DEFAULT_PODS, **amounts}

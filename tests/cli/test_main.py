@@ -64,6 +64,7 @@ def test_the_end_of_a_command_does_not_look_for_cycles() -> None:
         ["simulate", "-", "--policies", "does-not-exist"],
         ["test"],
         ["test", "does-not-exist.jsonl"],
+        ["test", "policies/gang/tests.yaml", "--root", "does-not-exist"],
         ["check"],
         ["check", "does-not-exist"],
         ["bench"],

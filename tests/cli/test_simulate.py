@@ -294,6 +294,8 @@ def test_a_timeline_is_a_table_for_people(timed: str, capsys: pytest.CaptureFixt
         (["--timeline", "--bucket", "0"], "a stretch of time cannot be empty"),
         (["--timeline", "-o", "yaml"], "--timeline prints table, json or jsonl, not yaml"),
         (["--nodes", "three"], '--nodes "three": write a number'),
+        (["--nodes", "2*cpu=1,cpu=2"], '--nodes "2*cpu=1,cpu=2": cpu is stated twice'),
+        (["--seed", "1.5"], 'invalid value for --seed: unable to convert "1.5" into int'),
     ],
 )
 def test_options_that_make_no_sense_are_refused(

@@ -174,6 +174,19 @@ class TestSources:
 class TestObjects:
     """The decoded objects."""
 
+    def test_runtime_classes_are_held_against_pods(self, tmp_path: Path) -> None:
+        """An overhead that is no quantity was a traceback; a class that is missing, nothing."""
+        head = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: sandboxed}\n"
+        path = tmp_path / "all.yaml"
+        for amount in ("nix", "1e2000", "-1", ".nan"):
+            path.write_text(f"{head}overhead: {{podFixed: {{cpu: {amount}}}}}\n")
+            (problem,) = load([str(path)]).diagnostics
+            assert (problem.line, problem.column) == (4, 28)
+        path.write_text(f"{head}---\n{POD % 'p'}spec: {{runtimeClassName: sandbox}}\n")
+        (problem,) = load([str(path)]).diagnostics
+        assert problem.message == "there is no RuntimeClass 'sandbox'"
+        assert problem.hint == "did you mean 'sandboxed'?"
+
     @pytest.mark.parametrize("form", ["yaml", "json", "jsonl"])
     def test_every_kind_is_decoded_or_passed_over(self, form: str, tmp_path: Path) -> None:
         """Every kind is decoded or passed over, in YAML and in JSON."""
