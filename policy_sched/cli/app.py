@@ -6,6 +6,8 @@ flag is taken from the environment: POLICY_SCHED_CHECK_OUTPUT is ``check --outpu
 
 from __future__ import annotations
 
+from contextlib import suppress
+from math import isfinite
 from typing import Final, get_args
 
 from cyclopts import App, ArgumentCollection, CoercionError
@@ -113,13 +115,16 @@ VERBS: Final = {
 }
 
 
-def _whole_numbers(_app: App, _commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Refuse a fraction where a whole number is expected: it would be rounded in silence."""
+def _numbers(_app: App, _commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse fractions of whole numbers, which would be rounded in silence, and infinities."""
     for argument in arguments:
-        if int in (argument.hint, *get_args(argument.hint)):
-            for token in argument.tokens:
-                if "." in token.value:
-                    raise CoercionError(token=token, argument=argument, target_type=int)
+        types = (argument.hint, *get_args(argument.hint))
+        for token in argument.tokens:
+            if int in types and "." in token.value:
+                raise CoercionError(token=token, argument=argument, target_type=int)
+            with suppress(ValueError):
+                if float in types and not isfinite(float(token.value)):
+                    raise CoercionError(token=token, argument=argument, target_type=float)
 
 
 app = App(
@@ -130,7 +135,7 @@ app = App(
     exit_on_error=False,
     print_error=False,
     result_action="return_value",
-    config=(Env("POLICY_SCHED_", show=False), _whole_numbers),
+    config=(Env("POLICY_SCHED_", show=False), _numbers),
 )
 for _verb, (_function, _help) in VERBS.items():
     app.command(_function, name=_verb, help=_help)

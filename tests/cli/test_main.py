@@ -67,6 +67,8 @@ def test_the_end_of_a_command_does_not_look_for_cycles() -> None:
         ["test", "policies/gang/tests.yaml", "--root", "does-not-exist"],
         ["check"],
         ["check", "does-not-exist"],
+        ["prove", "gang", "--timeout", "inf"],
+        ["prove", "gang", "--timeout", "1e400"],
         ["bench"],
         ["bench", "NoSuchWorkload"],
         ["bench", "SchedulingBasic", "--nodes", "0"],

@@ -272,7 +272,7 @@ def server_of(entry: EntryPosition) -> ClusterEntry:
     server = reader.text(*where, "server").rstrip("/")
     if not server:
         reader.report((*where, "server"), MISSING, "the cluster has no server")
-    elif "://" not in server:
+    elif "://" not in server and server.isprintable() and " " not in server:
         server = f"http://{server}"  # as client-go reads it
     elif not server.startswith(("http://", "https://")) or not _host(server):
         hint = "write https://HOST:PORT"

@@ -304,6 +304,18 @@ SOCKS = (
 )
 
 
+@pytest.mark.parametrize("server", ["api server", "api\\nserver"])
+def test_a_server_is_no_text_with_spaces(tmp_path: Path, server: str) -> None:
+    """It was taken as the name of a host, and a line break in it was dropped."""
+    text = f"""\
+current-context: c
+contexts: [{{name: c, context: {{cluster: k, user: u}}}}]
+clusters: [{{name: k, cluster: {{server: "{server}"}}}}]
+users: [{{name: u, user: {{}}}}]
+"""
+    assert problems(tmp_path, text) == ["3:40 PS707 the server is not a URL"]
+
+
 def test_all_problems_have_places_and_no_secrets(tmp_path: Path) -> None:
     """Every mistake of the chosen context at once, each with line and column."""
     assert problems(tmp_path, TEXT) == [
