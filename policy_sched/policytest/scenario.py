@@ -282,9 +282,8 @@ def _scenario(
         )
     if test is None:
         return None
-    structs = input_kinds(loaded)
     stated = read_objects(
-        problems, test, written, admitted=complete, inputs=inputs, structs=structs
+        problems, test, written, admitted=complete, inputs=inputs, structs=input_kinds(loaded)
     )
     ops = _operations(problems, test, stated)
     nodes = sum(isinstance(obj, Node) for obj in stated.objects)
