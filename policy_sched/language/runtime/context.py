@@ -380,9 +380,10 @@ class Amounts(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         """Return the total of a resource that one of the nodes has."""
-        if name not in self._names():
+        total = self._total(name)
+        if not total and name not in self._names():
             raise KeyError(name)
-        return self._total(name)
+        return total
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names in order."""
