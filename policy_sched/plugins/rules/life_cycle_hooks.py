@@ -82,6 +82,11 @@ def life_cycle_hooks(
     return hooks
 
 
+_OF_THE_COUNTS: Final = frozenset({("podGroup",)})
+_OF_A_GROUP: Final = _OF_THE_COUNTS | {("pod_group",), ("namespace",)}
+"""What rules read of a pod that is the same for all pods of its group."""
+
+
 class _LifeCycle:
     """The hooks of one bound policy."""
 
@@ -281,7 +286,7 @@ class _LifeCycle:
             nodes = handle.nodes.journal.version if reads.node or reads.inputs else 0
             return objects, nodes, handle.now() if reads.clock else 0
 
-        alike = reads.pod <= {("podGroup",)} and not reads.node
+        alike = reads.pod <= (_OF_A_GROUP if group else _OF_THE_COUNTS) and not reads.node
         return PermitCondition(evaluate, id(self), version, alike, group)
 
 
