@@ -43,6 +43,8 @@ def _escaped(match: re.Match[str]) -> str:
 
 #: Characters of a name that others are compared with.
 _LONGEST_NAME: Final = 64
+#: How alike two names must be, of 1: twice the characters that they share, by those of both.
+_ALIKE: Final = 0.66
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
@@ -52,7 +54,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     if len(name) > _LONGEST_NAME:
         return None
     by_folded = {candidate.casefold(): candidate for candidate in sorted(candidates, reverse=True)}
-    close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=_ALIKE)
     return by_folded[close[0]] if close else None
 
 
