@@ -167,7 +167,7 @@ def _objects(
 
 def _check_manifest(problems: Problems, manifest: Plain, at: FieldPath) -> None:
     """Report what kubectl apply refuses of a whole manifest, and what no test can show."""
-    version, kind = str(manifest.get("apiVersion")), str(manifest["kind"])
+    version, kind = str(manifest.get("apiVersion")), str(manifest.get("kind"))
     for path, code, message, hint in unknown_fields(version, kind, manifest):
         problems.add((*at, *path), code, message, hint=hint, key=True)
     if kind in OF_ADMISSION:

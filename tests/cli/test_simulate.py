@@ -402,7 +402,7 @@ metadata: {name: q, namespace: elsewhere}
 """
 
 
-def test_what_kubectl_would_refuse_or_the_cluster_would_add_is_told(
+def test_ps719_what_a_cluster_would_add_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A misspelt field and a LimitRange were passed over: the pods asked for nothing, in silence.

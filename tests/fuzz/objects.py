@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Final
 
 from policy_sched.embedded.apiserver.registry.resources import BUILT_IN, ServedResource
-from policy_sched.embedded.schema import types
+from policy_sched.model import messages
 from tests.embedded.apiserver.protobuf.wire import envelope, message
 from tests.embedded.world import pod_spec, workload
 
@@ -65,11 +65,11 @@ class Objects:
         likely = 0.6 if depth < 2 else 0.25
         return {
             field: self._field(type_, depth)
-            for field, type_ in types.fields_of(name).items()
+            for field, type_ in messages.fields_of(name).items()
             if self._random.random() < likely or field in ("spec", "containers", "template")
         }
 
-    def _field(self, field: types.MessageField, depth: int) -> Any:
+    def _field(self, field: messages.MessageField, depth: int) -> Any:
         if self._random.random() < 0.03:
             return None
         if field.mapped:
@@ -100,13 +100,13 @@ class Objects:
                 return choice((*TEXTS, *NUMBERS))
             case "ExtraValue":
                 return [choice(TEXTS)]
-        return {"a": [1]} if kind in types.LEAVES else self._message(kind, depth + 1)
+        return {"a": [1]} if kind in messages.LEAVES else self._message(kind, depth + 1)
 
     # Protobuf.
 
     def protobuf(self, one: ServedResource) -> bytes:
         """Return an object as protobuf, with bytes changed, cut off or doubled."""
-        name = types.message_of(one.group_version, one.kind)
+        name = messages.message_of(one.group_version, one.kind)
         wire = self._wire(name, 0) if name else b""
         body = bytearray(envelope(one.group_version, one.kind, wire))
         for _ in range(self._random.randrange(6)):
@@ -126,7 +126,7 @@ class Objects:
         likely = 0.6 if depth < 2 else 0.2
         fields = [
             (number, self._bare(field.type, depth))
-            for number, field in types.MESSAGES[name].items()
+            for number, field in messages.fields_by_number(name).items()
             for _ in range(1 + field.repeated)
             if self._random.random() < likely
         ]
@@ -138,6 +138,6 @@ class Objects:
                 return abs(self._random.choice(LONGS)) if kind != "b" else 1
             case "s" | "x":
                 return self._random.choice(TEXTS).encode()
-        if kind not in types.MESSAGES:
+        if kind not in messages.texts():
             return self._random.randbytes(self._random.randrange(12))
         return self._wire(kind, depth + 1)

@@ -127,8 +127,10 @@ def test_manifests_with_the_class_have_complete_pods(tmp_path: Path) -> None:
 
 
 def test_manifests_without_the_class_stay_as_they_are(tmp_path: Path) -> None:
-    """A snapshot of pods alone has the overhead already."""
-    found = load([write(tmp_path, pod(overhead={"cpu": "1"}))])
+    """A snapshot of pods alone has the overhead already: the API server admitted them."""
+    there = pod(overhead={"cpu": "1"})
+    there["metadata"]["uid"] = "1"
+    found = load([write(tmp_path, there)])
     assert not found.diagnostics
     (one,) = found.objects
     assert isinstance(one, Pod)

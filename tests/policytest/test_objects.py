@@ -61,6 +61,13 @@ def scenario(folder: Path, text: str) -> Scenario:
     return read
 
 
+def test_an_object_without_kind_is_an_error(tmp_path: Path) -> None:
+    """It ended `test` with a traceback."""
+    text = as_test("apiVersion: v1\nmetadata: {name: n}\n---\nkind: Pod\n", "[]")
+    with pytest.raises(PolicyError, match="this is no object"):
+        scenario(tmp_path, text)
+
+
 def test_all_verbs_admit_what_they_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A test of a pod with limits and a class was green where simulate evicted for the pod.
 

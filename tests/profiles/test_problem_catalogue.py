@@ -25,6 +25,7 @@ ELSEWHERE = {
     "PS822": HERE.parent / "cli" / "test_input_objects.py",
     "PS715": HERE.parent / "recording" / "test_recording.py",
     "PS718": HERE.parent / "cli" / "test_diff.py",
+    "PS719": HERE.parent / "cli" / "test_simulate.py",
     "PS804": HERE.parent / "instance" / "app" / "test_inputs.py",
     "PS807": HERE.parent / "instance" / "app" / "test_inputs.py",
     **dict.fromkeys(("PS901", "PS902"), HERE.parent / "cli" / "test_prove.py"),

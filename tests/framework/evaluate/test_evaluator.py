@@ -205,7 +205,7 @@ def test_a_cached_evaluation_of_a_domain_equals_a_fresh_one(
             kept.append((found.snapshot(), rows, total))
             if rows and found.scoring is not None:
                 shares = found.scoring.weighted(np.array(rows[:1], np.intp))
-                notes.append((found.summary(rows[0]), total[rows[0]], rows, shares))
+                notes.append((found.summary(rows[0], None), total[rows[0]], rows, shares))
     for frozen, rows, total in kept:
         assert frozen.filtering.feasible_rows().tolist() == rows
         assert ([] if frozen.scoring is None else frozen.scoring.total.tolist()) == total
