@@ -156,8 +156,7 @@ class RolloutFlags:
         return replace(files, rollout=self.rollout, keeps_texts=not shadow)
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True):
     """The parsed command line. ``kubeconfig`` is None for the embedded cluster."""
 
     sources: app.Sources

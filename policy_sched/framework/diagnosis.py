@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -247,8 +247,7 @@ def rows_with(statuses: Mapping[int, Status], code: Code) -> NDArray[np.intp]:
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
-@dataclass(slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct):
     """What the failed attempt found.
 
     ``statuses``: row of the node table to the status that rejected it (live rows only).
@@ -258,7 +257,7 @@ class Diagnosis:
     """
 
     node_count: int
-    statuses: Mapping[int, Status] = field(default_factory=dict)
+    statuses: Mapping[int, Status] = msgspec.field(default_factory=dict)
     pre_filter: Status | None = None
     post_filter: Status | None = None
     narrowed_by: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ Whatever goes wrong in a call is a PluginError.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -47,8 +46,7 @@ class NamedVictims(msgspec.Struct, frozen=True):
     violations: int
 
 
-@dataclass(slots=True)
-class Skips:
+class Skips(msgspec.Struct):
     """How often scheduling went on without an extender that failed, and its last error."""
 
     count: int = 0

@@ -11,8 +11,8 @@ What became of a group's attempts is told by the scheduler as it executes decisi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from policy_sched import model
@@ -24,8 +24,7 @@ _State = tuple[int, int, int]
 """The versions of the pods with nodes, of the pending pods, and of the objects."""
 
 
-@dataclass(slots=True)
-class _History:
+class _History(msgspec.Struct):
     """What became of a group's attempts; times are ns since 1970.
 
     ``held``: the UID of the first pod that waited at the last failure, empty if none did.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -189,16 +188,15 @@ class PodGroupMember(msgspec.Struct, frozen=True):
     """Marks the cycle state of a pod whose group was decided as a whole, and is bound now."""
 
 
-@dataclass(slots=True)
-class PodsToActivate:
+class PodsToActivate(msgspec.Struct):
     """What a plugin writes into the state so that pods (UIDs) are tried now.
 
     They are made ready at the end of the scheduling cycle, or later ones at the end of the
     binding cycle, if the pod itself gets so far. ``groups``: all pods of these that have no node.
     """
 
-    uids: list[str] = field(default_factory=list)
-    groups: set[GroupKey] = field(default_factory=set)
+    uids: list[str] = msgspec.field(default_factory=list)
+    groups: set[GroupKey] = msgspec.field(default_factory=set)
 
 
 class Feasible(msgspec.Struct, eq=False):

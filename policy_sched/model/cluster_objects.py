@@ -5,8 +5,6 @@ namespaces by label. A runtime class adds its overhead, node selector and
 tolerations to a pod when the pod is created, as the RuntimeClass admission plugin does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final

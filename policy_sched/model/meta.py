@@ -1,7 +1,5 @@
 """Common types of API objects: metadata, selectors, affinity, topology spread, base structs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
@@ -243,7 +241,7 @@ class HostPort(msgspec.Struct, frozen=True, order=True, gc=False):
     protocol: str
     port: int
 
-    def conflicts(self, other: HostPort) -> bool:
+    def conflicts(self, other: "HostPort") -> bool:
         """Return whether two ports cannot be used together on one node."""
         if self.port != other.port or self.protocol != other.protocol:
             return False

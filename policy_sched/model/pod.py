@@ -1,7 +1,5 @@
 """Pods, decoded straight from API JSON: the fields that scheduling reads."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from msgspec import field

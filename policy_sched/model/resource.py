@@ -1,7 +1,5 @@
 """Dynamic resources, resource.k8s.io/v1: devices, their classes, and claims of them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, Final
 

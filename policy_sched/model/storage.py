@@ -3,8 +3,6 @@
 Of the volumes of a pod, claims and inline disks matter for scheduling.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec

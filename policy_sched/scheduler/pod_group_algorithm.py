@@ -17,7 +17,6 @@ terms are taken out of the counts meanwhile.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from random import Random
 from typing import Final, Self, TypeAlias
@@ -36,8 +35,7 @@ from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Rej
 from policy_sched.scheduler.binding_cycle import undo
 
 
-@dataclass(slots=True)
-class Held:
+class Held(msgspec.Struct):
     """A pod that is assumed on a node for now; ``nominated``: where it was nominated before.
 
     ``unlisted`` and ``unscored``: its terms do not count as required anti-affinity, and for scores.

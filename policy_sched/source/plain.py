@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -65,8 +64,7 @@ MAX_LOOK: Final = 1 << 20
 _LARGEST_INT: Final = 1 << 63
 
 
-@dataclass(slots=True)
-class PlainRecord:
+class PlainRecord(msgspec.Struct):
     """An object, or another value, and its position: ``column`` counts from 0.
 
     ``json`` is None if the value is not plain. ``anchors`` has the positions of the document's
@@ -90,8 +88,7 @@ class PlainRecord:
         return parse_part(file, Part(self.start, self.column, self.end), self.anchors or {})
 
 
-@dataclass(slots=True)
-class PlainDocument:
+class PlainDocument(msgspec.Struct):
     """One document that is not empty.
 
     The values below the key ``items`` are records of their own. ``head`` is the rest of the
@@ -198,8 +195,7 @@ class _Remembered(dict[str, Any]):
         return value
 
 
-@dataclass(slots=True)
-class _Anchor:
+class _Anchor(msgspec.Struct):
     """A value with a name. It is ``open`` until it has been read.
 
     ``size`` is in characters with all aliases in it written out; ``height`` is how many levels

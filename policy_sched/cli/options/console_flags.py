@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from policy_sched.errors import ClusterError
@@ -47,8 +48,7 @@ class ConsoleFlags:
         return Listen(own_host("--console", host.removeprefix("[").removesuffix("]")), port)
 
 
-@dataclass(frozen=True, slots=True)
-class Listen:
+class Listen(msgspec.Struct, frozen=True):
     """Where a console listens; port 0 is a free one, without a host it has one of its own."""
 
     host: str | None

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from policy_sched.errors import ClusterError
@@ -90,8 +91,7 @@ class ApiServerFlags:
         return self.access if self.serve is None else replace(self.access, clients=clients)
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     """The API's address, access, and kubeconfig file; None: not served, not written.
 
     ``beside``: the scheduler's own endpoints are served, with the same certificate and tokens.

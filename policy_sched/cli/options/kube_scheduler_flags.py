@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
+import msgspec
 from cyclopts import Parameter
 
 from policy_sched.cli.input.values import nanoseconds
@@ -102,8 +103,7 @@ class ClientFlags:
         return nanoseconds(self.pod_max_in_unschedulable_pods_duration, flag)
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
+class Overrides(msgspec.Struct, frozen=True):
     """Flags that replace values of the configuration."""
 
     leader: LeaderFlags = LeaderFlags()

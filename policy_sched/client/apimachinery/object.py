@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -57,8 +56,7 @@ encoded = msgspec.json.Encoder().encode
 """The JSON of plain data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """What names an object: kind, namespace, name."""
 
     kind: model.Kind

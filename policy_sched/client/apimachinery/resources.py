@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched import model
 from policy_sched.errors import ClusterError
@@ -128,8 +129,7 @@ _WITHOUT_GENERATION: Final = _words(
 _FREELY_NAMED: Final = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """One kind as the API serves it.
 
     ``key`` is apiVersion and kind. ``struct`` decodes it: ApiObject, which reads metadata only,

@@ -6,16 +6,16 @@ requests that the client really sends. Deployment manifests grant this, and noth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.client.apimachinery import resource
 from policy_sched.client.kube.cache import POD_GROUPS, READ
 from policy_sched.client.kube.rest import Selection
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Right:
+class Right(msgspec.Struct, frozen=True, order=True):
     """One verb on one resource (``pods/binding`` for a subresource) of an API group ("": core).
 
     ``named``: only on the object of the lease's name; ``only``: on the one of this name. ``why`` is

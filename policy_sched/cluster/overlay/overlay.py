@@ -19,9 +19,9 @@ the table saturates, are summed anew after each change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,14 +44,13 @@ _PORTS: Final[Key] = ("usedPorts",)
 _COUNT: Final[Key] = ("podCount",)
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(msgspec.Struct):
     """One ``with`` block: what its changes replaced."""
 
     added: int
-    saved: list[tuple[Any, list[tuple[Column, Any]]]] = field(default_factory=list)
-    rows: set[int] = field(default_factory=set)
-    moved: dict[int, dict[str, PodInfo | None] | None] = field(default_factory=dict)
+    saved: list[tuple[Any, list[tuple[Column, Any]]]] = msgspec.field(default_factory=list)
+    rows: set[int] = msgspec.field(default_factory=set)
+    moved: dict[int, dict[str, PodInfo | None] | None] = msgspec.field(default_factory=dict)
     block: bool = False
 
 

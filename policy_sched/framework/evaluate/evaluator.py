@@ -31,9 +31,9 @@ Results are kept by the 2Q policy (caches.py), and brought up to date by updates
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, cast
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -63,8 +63,7 @@ signature; the kept one was updated; it could not be updated.
 """
 
 
-@dataclass(slots=True)
-class Domain:
+class Domain(msgspec.Struct):
     """The nodes that pods are evaluated on for now, and what was found there, by signature.
 
     ``outside``: the live rows that are not among them, ascending. It must be given up when a node
@@ -72,7 +71,7 @@ class Domain:
     """
 
     outside: NDArray[np.intp]
-    kept: dict[Key, Entry] = field(default_factory=dict)
+    kept: dict[Key, Entry] = msgspec.field(default_factory=dict)
 
 
 class Evaluator:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError
@@ -34,8 +35,7 @@ _HOW: Final = ("missed", "redundant")
 _SCALARS: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """The objects of the cluster: names of nodes, and pods that have not ended."""
 
     nodes: Sequence[str]

@@ -20,9 +20,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.client.apimachinery import DEFINITION, NODE, POD, is_gone
 from policy_sched.client.kube import RECORD_EVENT, KubeClient, cache, rest
@@ -77,8 +79,7 @@ class LeaseLost(ClusterError):  # noqa: N818 - an event, not an error
     """Another instance leads, or the lease could not be renewed in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidacy:
+class Candidacy(msgspec.Struct, frozen=True):
     """A leader election, its lease, and the connection that only the election uses."""
 
     election: Election

@@ -19,12 +19,12 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import aiohttp
+import msgspec
 import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs imports it, in 40 ms
 from msgspec.structs import replace
 
@@ -92,8 +92,7 @@ SHARE: Final = 0.1
 CLOSING = "the scheduler is shutting down"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(msgspec.Struct, frozen=True):
     """Inputs of an instance: files of policies and of objects, and its own configuration file.
 
     ``controllers``: whether the embedded cluster runs controllers.

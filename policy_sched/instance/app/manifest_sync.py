@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,8 +38,7 @@ _FIRST: Final = (_DEFINITION, "Namespace", "PriorityClass", "StorageClass", "CSI
 """Kinds that others refer to; they are applied first, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """An object of a file, and its position."""
 
     key: Key
@@ -49,16 +47,14 @@ class Given:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestContents:
+class ManifestContents(msgspec.Struct, frozen=True):
     """The objects of files in the order in which they are applied, or problems."""
 
     objects: dict[Key, Given]
     problems: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedManifests:
+class AppliedManifests(msgspec.Struct, frozen=True):
     """The result of applying files; objects are named ``Kind namespace/name``."""
 
     applied: tuple[str, ...] = ()

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
 
 from policy_sched.errors import ClusterError
 from policy_sched.lru import Lru
@@ -38,8 +39,7 @@ LONGEST_TOKEN: Final = 16 * 1024
 HIDDEN: Final = "(hidden)"
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The authenticated user of a request."""
 
     name: str
@@ -51,8 +51,7 @@ class Caller:
 ANONYMOUS: Final = Caller("system:anonymous", groups=("system:unauthenticated",))
 
 
-@dataclass(frozen=True, slots=True)
-class RequestAttributes:
+class RequestAttributes(msgspec.Struct, frozen=True):
     """The attributes of a request: a verb on a path, or on a resource if one is named."""
 
     verb: str
@@ -70,8 +69,7 @@ class RequestAttributes:
         return {"resourceAttributes": {**attributes, **{k: v for k, v in named.items() if v}}}
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True):
     """Whether a request is allowed, and the reason of the API server."""
 
     allowed: bool

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 PING: Final = "ping"
 LEADER_ELECTION: Final = "leaderElection"
@@ -19,16 +20,14 @@ INPUTS: Final = "inputs"
 """The names of checks; all but the last four are kube-scheduler's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One check; ``test`` returns the failure, "" for none."""
 
     name: str
     test: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True)
-class HealthResponse:
+class HealthResponse(msgspec.Struct, frozen=True):
     """The response to a probe: status, body, and failures for the log only."""
 
     status: int

@@ -16,9 +16,9 @@ import errno
 import io
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeVar
 
+import msgspec
 import numpy as np
 
 from policy_sched.client.kube.time import SECOND
@@ -108,8 +108,7 @@ _PLUGINS_NAMED: Final = 3
 """Plugins that are listed in the reason for a node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True):
     """One decision: time (ns since 1970), pod, node ("" for none), and why.
 
     ``reason``: a text, or facts about the node.
@@ -261,8 +260,7 @@ CAUSES: Final = 1000
 """Causes that are kept; when there are more, all are dropped."""
 
 
-@dataclass(slots=True)
-class _Cause:
+class _Cause(msgspec.Struct):
     logged_at: int
     unsaid: int = 0
 

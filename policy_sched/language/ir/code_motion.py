@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -27,13 +26,12 @@ from policy_sched.language.ir.graph import MIXED, Call, Level, Loop, Op
 from policy_sched.language.ir.regions import Region, Shapes, descending, find_region, joint_region
 
 
-@dataclass(eq=False, slots=True)
-class Block:
+class Block(msgspec.Struct, eq=False):
     """A sequence of statements: a function, a loop's body or a branch."""
 
     parent: Block | None = None
     variables: frozenset[Op] = frozenset()
-    lines: list[str | Block] = field(default_factory=list)
+    lines: list[str | Block] = msgspec.field(default_factory=list)
 
     @property
     def depth(self) -> int:

@@ -18,7 +18,6 @@ that a NODE op is a function of: such an op need only be computed once per disti
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -53,8 +52,7 @@ class Loop(msgspec.Struct, frozen=True):
     site: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """The data of a call: a builtin, its default value, and how it fails.
 
     The first ``guards`` arguments are error ops: the function is called only where they are 0.

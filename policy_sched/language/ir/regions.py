@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from policy_sched.language.ir import graph, ops
 from policy_sched.language.ir.graph import MIXED, Level, Loop, Op
@@ -80,8 +81,7 @@ class Shapes:
         return not self.has_array(op) or self.per_distinct(op)
 
 
-@dataclass(eq=False, slots=True)
-class Region:
+class Region(msgspec.Struct, eq=False):
     """The function that computes ``roots``, with its inputs that vary by row and those that do not.
 
     ``row`` is whether it reads columns by the row's number: those that a variable of one of its

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from policy_sched.language.values import OUT_OF_RANGE, Fault, limits as work
 
@@ -30,8 +31,7 @@ Kinds: TypeAlias = Sequence[Sequence[int]]
 _State: TypeAlias = tuple[int, ...]
 
 
-@dataclass(slots=True)
-class _Sorted:
+class _Sorted(msgspec.Struct):
     """The usual pods by how a node's model and cpu suit them, each group in their order.
 
     ``elsewhere``: weights of those that want another model; ``none`` and ``none_short``: of those
@@ -39,11 +39,11 @@ class _Sorted:
     many devices, which of ``amounts`` of each, the weight, and whether the cpu is enough.
     """
 
-    elsewhere: list[float] = field(default_factory=list)
-    none: list[float] = field(default_factory=list)
-    none_short: list[float] = field(default_factory=list)
-    amounts: list[int] = field(default_factory=list)
-    wanting: list[tuple[int, int, float, bool]] = field(default_factory=list)
+    elsewhere: list[float] = msgspec.field(default_factory=list)
+    none: list[float] = msgspec.field(default_factory=list)
+    none_short: list[float] = msgspec.field(default_factory=list)
+    amounts: list[int] = msgspec.field(default_factory=list)
+    wanting: list[tuple[int, int, float, bool]] = msgspec.field(default_factory=list)
 
 
 class UsualPods:

@@ -19,10 +19,11 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from importlib import resources
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from policy_sched.language.diagnostics import MAX_DEPTH, MAX_NODES, MAX_SOURCE_BYTES, Problem
 from policy_sched.language.syntax import ast
@@ -274,13 +275,12 @@ def _parsed(text: str, *, cel: bool) -> tuple[ast.Node | None, list[Problem]]:
     return (None if problems else node), sorted(problems)
 
 
-@dataclass(slots=True)
-class _Parser:
+class _Parser(msgspec.Struct):
     """Lark and its tree builder; several threads may use it."""
 
     builder: TreeBuilder
     lark: Lark
-    lock: Lock = field(default_factory=Lock)
+    lock: Lock = msgspec.field(default_factory=Lock)
 
     def parse(self, text: str, *, cel: bool) -> tuple[ast.Node, list[Problem]]:
         """Return the tree, and what is wrong with it; raises Lark's UnexpectedInput.

@@ -13,7 +13,6 @@ searches short. The others are paid for, device by device, and end when nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
@@ -81,8 +80,7 @@ Step: TypeAlias = Generator["Step", bool, bool]
 """One decision: yields what comes after it, and is sent whether that worked."""
 
 
-@dataclass(slots=True)
-class Allocator:
+class Allocator(msgspec.Struct):
     """Allocates on one node.
 
     ``spend`` takes the units that the search costs, nothing unless given. ``stop`` says why it is
@@ -98,16 +96,16 @@ class Allocator:
     offered: Offered | None = None
     ranking: Ranking | None = None
     spend: Callable[[int], None] = lambda _units: None
-    results: SelectorResults = field(default_factory=SelectorResults)
-    _claims: list[PreparedClaim] = field(default_factory=list)
-    _results: list[list[AllocatedDevice]] = field(default_factory=list)
-    _allocated: dict[DeviceId, list[int]] = field(default_factory=dict)
-    _consumed: dict[DeviceId, dict[str, int]] = field(default_factory=dict)
-    _available: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
-    _charged: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
-    _devices: dict[int, Sequence[Candidate]] = field(default_factory=dict)
-    _selected: set[int] = field(default_factory=set)
-    _units: list[int] = field(default_factory=list)
+    results: SelectorResults = msgspec.field(default_factory=SelectorResults)
+    _claims: list[PreparedClaim] = msgspec.field(default_factory=list)
+    _results: list[list[AllocatedDevice]] = msgspec.field(default_factory=list)
+    _allocated: dict[DeviceId, list[int]] = msgspec.field(default_factory=dict)
+    _consumed: dict[DeviceId, dict[str, int]] = msgspec.field(default_factory=dict)
+    _available: dict[str, dict[tuple[str, str], int]] = msgspec.field(default_factory=dict)
+    _charged: dict[str, dict[tuple[str, str], int]] = msgspec.field(default_factory=dict)
+    _devices: dict[int, Sequence[Candidate]] = msgspec.field(default_factory=dict)
+    _selected: set[int] = msgspec.field(default_factory=set)
+    _units: list[int] = msgspec.field(default_factory=list)
     _compared: bool = False
     _equal: Callable[[Candidate], Hashable] | None = None
     """What a device has in common with those that are equal to it; None: no two are."""

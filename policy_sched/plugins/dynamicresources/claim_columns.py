@@ -11,7 +11,6 @@ devices are chosen when a pod goes there.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
@@ -50,12 +49,11 @@ Flags = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
 
 
-@dataclass(slots=True)
-class Statuses:
+class Statuses(msgspec.Struct):
     """The statuses of rows by number."""
 
-    code_of: dict[Status, int] = field(default_factory=dict)
-    listed: list[Status] = field(default_factory=lambda: [SUCCESS])
+    code_of: dict[Status, int] = msgspec.field(default_factory=dict)
+    listed: list[Status] = msgspec.field(default_factory=lambda: [SUCCESS])
     epoch: int = 0
     """Rises when numbers get other meanings."""
 

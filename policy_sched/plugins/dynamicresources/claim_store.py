@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -22,16 +21,15 @@ MOST_SPECS: Final = 4096
 """Specs of claims that have a number and a plan; beyond, all get new ones."""
 
 
-@dataclass(slots=True)
-class ClaimStore:
+class ClaimStore(msgspec.Struct):
     """A pod's claims: the user's, in order, and the claim for its extended resources."""
 
     pod: PodInfo
     status: Status = SUCCESS
     """PreFilter's result."""
-    user: list[ResourceClaim] = field(default_factory=list)
+    user: list[ResourceClaim] = msgspec.field(default_factory=list)
     extended_claim: ResourceClaim | None = None
-    plans: list[ClaimPlan] = field(default_factory=list)
+    plans: list[ClaimPlan] = msgspec.field(default_factory=list)
     shape: Hashable = None
     """Equal for pods whose claims are alike and all to be allocated.
 

@@ -11,7 +11,6 @@ any (`exact`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar
@@ -39,8 +38,7 @@ class WriteError(ClusterError):
     """A claim cannot be written as it should be."""
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct):
     """A writing that is under way; ``status`` is its result, once there is one."""
 
     client: Client

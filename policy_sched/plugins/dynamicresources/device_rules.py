@@ -10,7 +10,6 @@ A device is rated once for requests that are alike, until something changes that
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
@@ -125,11 +124,10 @@ class Allocations:
         return next(reversed(self._by_profile.get(profile, {}).values()), None)
 
 
-@dataclass(slots=True)
-class Ratings:
+class Ratings(msgspec.Struct):
     """Verdicts that are kept: by what decides them, for each device as it is."""
 
-    kept: dict[Hashable, Kept] = field(default_factory=dict)
+    kept: dict[Hashable, Kept] = msgspec.field(default_factory=dict)
     count: int = 0
 
     def of(self, key: Hashable) -> Kept:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -161,8 +160,7 @@ def variant_on(
     return variant(extended_claim, pod, served) if served else None
 
 
-@dataclass(slots=True)
-class _Request:
+class _Request(msgspec.Struct):
     """One request of one container: place among long-lived containers, name, count."""
 
     index: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from policy_sched.framework import SUCCESS, Code, DeadlineExceeded, Handle, Status
@@ -43,8 +43,7 @@ INVALID: Final = rejection(INVALID_POOLS)
 TIMED_OUT: Final = "timed out trying to allocate devices"
 
 
-@dataclass(slots=True)
-class NodeAllocation:
+class NodeAllocation(msgspec.Struct):
     """What a node gives: the claims that were to be allocated, each with its devices."""
 
     claims: list[ResourceClaim]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -47,8 +47,7 @@ _BEST: Final = 8
 """What the first alternative of a request scores."""
 
 
-@dataclass(slots=True)
-class PodClaims:
+class PodClaims(msgspec.Struct):
     """What a cycle knows of the pod's claims: ``passed`` is False where PreFilter rejected them.
 
     ``unavailable``: the UIDs of allocated claims that a node could not use in a dry run; upstream
@@ -56,7 +55,7 @@ class PodClaims:
     """
 
     passed: bool = False
-    unavailable: set[str] = field(default_factory=set)
+    unavailable: set[str] = msgspec.field(default_factory=set)
 
 
 _UNCONCERNED: Final = PodClaims()

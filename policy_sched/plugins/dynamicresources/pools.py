@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from policy_sched.model import ResourceSlice, nanos
 from policy_sched.plugins.dynamicresources.devices import (
@@ -24,13 +25,12 @@ class PoolError(Exception):
     """The pools of a node cannot be gathered."""
 
 
-@dataclass(slots=True)
-class Pool:
+class Pool(msgspec.Struct):
     """A pool as one node sees it."""
 
     id: PoolId
-    slices: list[SliceView] = field(default_factory=list)
-    elsewhere: list[SliceView] = field(default_factory=list)
+    slices: list[SliceView] = msgspec.field(default_factory=list)
+    elsewhere: list[SliceView] = msgspec.field(default_factory=list)
     """Slices of the pool that the node does not reach, where those are known."""
     incomplete: bool = False
     invalid: str = ""
@@ -85,8 +85,7 @@ class Pool:
         return left
 
 
-@dataclass(slots=True)
-class SliceView:
+class SliceView(msgspec.Struct):
     """A slice and its devices."""
 
     slice: ResourceSlice
@@ -350,15 +349,14 @@ def _invalid(pool: Pool) -> str:
     return ""
 
 
-@dataclass(slots=True)
-class AllocatedState:
+class AllocatedState(msgspec.Struct):
     """Devices that are in use."""
 
     devices: Container[DeviceId] = frozenset()
     """Those that are taken as a whole."""
-    shared: Mapping[DeviceId, int] = field(default_factory=dict)
+    shared: Mapping[DeviceId, int] = msgspec.field(default_factory=dict)
     """How many shares of a device are taken, where it may have several."""
-    consumed: Mapping[DeviceId, Mapping[str, int]] = field(default_factory=dict)
+    consumed: Mapping[DeviceId, Mapping[str, int]] = msgspec.field(default_factory=dict)
     """What is taken of the capacities of such devices, in nano-units."""
 
     def uses(self, device: DeviceId) -> bool:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from policy_sched import model
 from policy_sched.cluster.tables import DYNAMIC, Devices
@@ -89,8 +90,7 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(msgspec.Struct):
     """What one claim takes: devices as a whole, and shares of devices with what they consume."""
 
     devices: tuple[DeviceId, ...] = ()
@@ -102,13 +102,12 @@ class _Use:
 _NO_USE = _Use()
 
 
-@dataclass(slots=True)
-class _Allocated:
+class _Allocated(msgspec.Struct):
     """All that claims take; the dictionaries have no entries without a use."""
 
-    devices: Counter[DeviceId] = field(default_factory=Counter)
-    shared: Counter[DeviceId] = field(default_factory=Counter)
-    consumed: dict[DeviceId, dict[str, int]] = field(default_factory=dict)
+    devices: Counter[DeviceId] = msgspec.field(default_factory=Counter)
+    shared: Counter[DeviceId] = msgspec.field(default_factory=Counter)
+    consumed: dict[DeviceId, dict[str, int]] = msgspec.field(default_factory=dict)
 
     def change(self, use: _Use, sign: int) -> None:
         """Add what a claim takes, or subtract it."""

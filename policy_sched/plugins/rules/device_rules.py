@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, Final
@@ -38,8 +37,7 @@ class DevicePolicy(msgspec.Struct, frozen=True):
     """The weight of its score, 0 where it does not count."""
 
 
-@dataclass(slots=True)
-class DeviceCase:
+class DeviceCase(msgspec.Struct):
     """What a rule of the section sees besides the pod, the node and the cluster."""
 
     device: DeviceFacts

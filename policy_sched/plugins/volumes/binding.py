@@ -10,7 +10,6 @@ journal, so a cached evaluation never outlives its inputs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -211,8 +210,7 @@ _SKIP: Final = framework.PreFilterResult(framework.SKIP)
 _ASK: Final = framework.PreFilterResult()
 
 
-@dataclass(slots=True)
-class PodClaims:
+class PodClaims(msgspec.Struct):
     """A pod's claims, and the plan for all rows once a filter has run."""
 
     claims: Claims

@@ -12,9 +12,9 @@ pod's other claims could use, and one more. (component-helpers' FindMatchingVolu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -149,8 +149,7 @@ class Claims(NamedTuple):
     waiting: tuple[model.PersistentVolumeClaim, ...]
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(msgspec.Struct):
     """The result for all rows.
 
     ``codes``: int16, shape (n,), bits of REASONS, or from FAILED on the place of an error in
@@ -159,10 +158,10 @@ class Plan:
     """
 
     codes: NDArray[np.int16]
-    choices: list[tuple[model.PersistentVolumeClaim, Choice]] = field(default_factory=list)
-    provisions: list[tuple[model.PersistentVolumeClaim, Mask]] = field(default_factory=list)
+    choices: list[tuple[model.PersistentVolumeClaim, Choice]] = msgspec.field(default_factory=list)
+    provisions: list[tuple[model.PersistentVolumeClaim, Mask]] = msgspec.field(default_factory=list)
     volumes: Sequence[model.PersistentVolume] = ()
-    errors: list[str] = field(default_factory=list)
+    errors: list[str] = msgspec.field(default_factory=list)
 
     def bindings(
         self, row: int

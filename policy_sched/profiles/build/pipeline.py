@@ -133,12 +133,11 @@ class PluginCache:
         self._parts = {plan: parts for plan, parts in self._parts.items() if plan in self._plans}
 
 
-@dataclass(slots=True)
-class _Parts:
+class _Parts(msgspec.Struct):
     """Plugins and programs that were requested."""
 
-    plugins: set[Key] = field(default_factory=set)
-    programs: list[BoundProgram] = field(default_factory=list)
+    plugins: set[Key] = msgspec.field(default_factory=set)
+    programs: list[BoundProgram] = msgspec.field(default_factory=list)
 
 
 def _made(name: str, make: Callable[[], object]) -> runtime.Implementations:

@@ -6,9 +6,7 @@ Sources of names, defaults and ranges: ``staging/src/k8s.io/kube-scheduler/confi
 schema holds the words that upstream uses for a value out of range.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
@@ -239,7 +237,7 @@ class LeaderElection(types.Document):
     """Namespace of the lock object."""
 
     @model_validator(mode="after")
-    def _defaults(self) -> LeaderElection:
+    def _defaults(self) -> Self:
         """Put defaults in place of empty values, as upstream does."""
         return types.zero_means_default(self)
 
@@ -259,7 +257,7 @@ class ClientConnection(types.Document):
     """Requests at once; default 100."""
 
     @model_validator(mode="after")
-    def _defaults(self) -> ClientConnection:
+    def _defaults(self) -> Self:
         """Put defaults in place of empty values, as upstream does."""
         return types.zero_means_default(self)
 

@@ -5,9 +5,7 @@ Sources: ``staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go``,
 Kubernetes 1.36. What spans several fields is checked in validate/configuration.py.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -79,7 +77,7 @@ class ScoringStrategy(Document):
     """The scoring function; for RequestedToCapacityRatio only."""
 
     @model_validator(mode="after")
-    def _defaults(self) -> ScoringStrategy:
+    def _defaults(self) -> Self:
         """Fill in upstream's default resources and weights."""
         object.__setattr__(self, "resources", _with_weights(self.resources))
         return self
@@ -105,7 +103,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs):
     """Resources that should be used evenly; default cpu and memory. Weights must be 1."""
 
     @model_validator(mode="after")
-    def _defaults(self) -> NodeResourcesBalancedAllocationArgs:
+    def _defaults(self) -> Self:
         """Fill in upstream's default resources and weights."""
         object.__setattr__(self, "resources", _with_weights(self.resources))
         return self

@@ -6,8 +6,6 @@ Sections for what follows the choice of a node may be written as the rule alone,
 with the consequence of an error.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator

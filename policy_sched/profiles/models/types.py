@@ -1,7 +1,5 @@
 """What models of configuration files share: strictness, durations, closed words, problems."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

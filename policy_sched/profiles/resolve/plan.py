@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -591,15 +590,14 @@ class ExpansionFault(msgspec.Struct, frozen=True):
     warning: bool = False
 
 
-@dataclass(slots=True)
-class Expansion:
+class Expansion(msgspec.Struct):
     """The plugins of a profile, per point in order with their weights, and its faults.
 
     Weights are at least 1 at ``score`` and ``placementScore``, and 0 elsewhere.
     """
 
-    points: dict[str, tuple[Enabled, ...]] = field(default_factory=dict)
-    faults: list[ExpansionFault] = field(default_factory=list)
+    points: dict[str, tuple[Enabled, ...]] = msgspec.field(default_factory=dict)
+    faults: list[ExpansionFault] = msgspec.field(default_factory=list)
 
 
 def merge_multi_point(

@@ -9,10 +9,12 @@ import base64
 import binascii
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from policy_sched.client.kube.auth.credentials import Trust
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
@@ -225,8 +227,7 @@ def read(path: Path) -> tuple[KubeconfigReader | None, list[Diagnostic]]:
     return None, problems
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPosition:
+class EntryPosition(msgspec.Struct, frozen=True):
     """Where an entry stands."""
 
     reader: KubeconfigReader
@@ -254,8 +255,7 @@ _CLUSTER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEntry:
+class ClusterEntry(msgspec.Struct, frozen=True):
     """A server as a cluster entry describes it."""
 
     url: str

@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube import rest
@@ -45,13 +46,12 @@ BEGINNINGS: Final = 3
 """How often a list is tried in pages before it is requested as a whole."""
 
 
-@dataclass(slots=True)
-class Listing(Generic[PageT]):
+class Listing(msgspec.Struct, Generic[PageT]):
     """All that a selection selects, at one version."""
 
     version: str = ""
-    items: list[PageT] = field(default_factory=list)
-    unread: list[rest.Unread[PageT]] = field(default_factory=list)
+    items: list[PageT] = msgspec.field(default_factory=list)
+    unread: list[rest.Unread[PageT]] = msgspec.field(default_factory=list)
 
 
 def itself(thing: PageT) -> PageT:
@@ -116,8 +116,7 @@ _NO_STREAMING_LIST: Final = frozenset({400, 404, 405, 415, 422})
 """Responses of servers that do not know streaming lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectorSettings:
+class ReflectorSettings(msgspec.Struct, frozen=True):
     """How a collection is followed; seconds.
 
     The server ends a watch after between ``shortest`` and twice that (client-go: 5 minutes). It
@@ -129,7 +128,7 @@ class ReflectorSettings:
     silence: float = 150.0
     page: int = PAGE
     streaming: bool = True
-    backoff: BackoffSchedule = field(default_factory=BackoffSchedule)
+    backoff: BackoffSchedule = msgspec.field(default_factory=BackoffSchedule)
 
 
 def _failure(status: rest.ApiStatus) -> ClusterError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
@@ -88,8 +87,7 @@ class Write(msgspec.Struct, gc=False):
     series: Plain | None = None
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(msgspec.Struct):
     """An event that came several times; it is made when it is written."""
 
     key: EventKey

@@ -19,9 +19,10 @@ check before each write does not depend on a timer.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
+
+import msgspec
 
 from policy_sched.client.kube import time
 
@@ -29,8 +30,7 @@ JITTER: Final = 1.2
 """Retries of candidates are up to this part of the period later (client-go: JitterFactor)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionSettings:
+class ElectionSettings(msgspec.Struct, frozen=True):
     """Seconds; the defaults are kube-scheduler's (--leader-elect-*)."""
 
     lease_duration: float = 15.0
@@ -46,8 +46,7 @@ class ElectionSettings:
             raise ValueError("the lease duration must be 1 s at least, the retry period above 0")
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class LeaseRecord(msgspec.Struct, frozen=True):
     """The holder of a lease ("": none), for how many seconds; times are wall time in ns."""
 
     holder: str
@@ -57,39 +56,33 @@ class LeaseRecord:
     transitions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Get:
+class Get(msgspec.Struct, frozen=True):
     """Read the lease."""
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """Create the lease."""
 
     record: LeaseRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """Write the lease, if it is still what was read or written last."""
 
     record: LeaseRecord
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedLease:
+class ObservedLease(msgspec.Struct, frozen=True):
     """The lease, as it was read or as it has been written."""
 
     record: LeaseRecord
 
 
-@dataclass(frozen=True, slots=True)
-class NotThere:
+class NotThere(msgspec.Struct, frozen=True):
     """There is no such lease."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """The server refused (another client was faster) or did not respond."""
 
 

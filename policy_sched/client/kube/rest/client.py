@@ -16,7 +16,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, timedelta
 from functools import cached_property, partial
 from typing import Any, Final, Self, TypeVar
@@ -84,8 +83,7 @@ class WriteRefused(ClusterError):  # noqa: N818 - intended, no mistake
     """This client only reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
+class _Limits(msgspec.Struct, frozen=True):
     """How many requests a second, and how many at once."""
 
     bucket: TokenBucket

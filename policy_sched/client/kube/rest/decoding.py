@@ -13,7 +13,6 @@ of it as can be read. A pod that waits is left out; a pod that is bound takes ro
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -102,8 +101,7 @@ class _ReadEvent(msgspec.Struct, Generic[T]):
     object: T
 
 
-@dataclass(slots=True)
-class Unread(Generic[T]):
+class Unread(msgspec.Struct, Generic[T]):
     """An object that is there and cannot be read, and why.
 
     ``partial`` is what can be read of it, None if its kind is left out.
@@ -115,14 +113,13 @@ class Unread(Generic[T]):
     partial: T | None = None
 
 
-@dataclass(slots=True)
-class ListPage(Generic[T]):
+class ListPage(msgspec.Struct, Generic[T]):
     """A page of a list: its version, and the token of the next page."""
 
     items: list[T]
     version: str = ""
     next: str = ""
-    unread: list[Unread[T]] = field(default_factory=list)
+    unread: list[Unread[T]] = msgspec.field(default_factory=list)
 
 
 class WatchEvent(msgspec.Struct, Generic[T], gc=False):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -22,8 +21,7 @@ Place = tuple[str, str]
 """Namespace ("" for what lives in none) and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Objects of one kind: in one namespace or all (""), and those that selectors select.
 
     ``plural`` is the resource of a kind that only discovery knows, "" for others.

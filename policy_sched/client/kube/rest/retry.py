@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.rest.errors import TOO_MANY, Unreachable, wait_of
@@ -122,8 +123,7 @@ REQUEST_BACKOFF: Final = BackoffSchedule(first=0.1, longest=2.0)
 """The backoff of requests without Retry-After: short, to notice soon that a server is back."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How often a request is tried (client-go: 10 retries), and for how many seconds in all."""
 
     tries: int = 11

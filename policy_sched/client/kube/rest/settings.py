@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
+
+import msgspec
 
 from policy_sched.client.kube.rest.retry import BURST, QPS, RetryPolicy
 from policy_sched.client.kube.time import Clocks
@@ -16,8 +17,7 @@ Observe = Callable[[str, str, str, float], None]
 """Called for each request that was sent: status, method, host, seconds until the first byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """How a client behaves; times in seconds.
 
     ``timeout`` is for a whole response, ``connect`` for reaching the server. So many requests are
@@ -34,11 +34,10 @@ class Settings:
     connections: int = 32
     longest_response: int = 512 << 20
     read_only: bool = False
-    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
+    retry_policy: RetryPolicy = msgspec.field(default_factory=RetryPolicy)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientEnvironment:
+class ClientEnvironment(msgspec.Struct, frozen=True):
     """What a client must not take from the world by itself: time, randomness, sleep."""
 
     clocks: Clocks

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+import msgspec
 
 Clock = Callable[[], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(msgspec.Struct, frozen=True):
     """Wall time (since 1970) and monotonic time, both in nanoseconds."""
 
     wall: Clock
@@ -55,8 +55,7 @@ SECOND: Final = 1_000_000_000
 """Nanoseconds in a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffSchedule:
+class BackoffSchedule(msgspec.Struct, frozen=True):
     """A schedule of pauses, in seconds.
 
     client-go's reflector has these numbers, but for the first: thousands of kubelets begin with
