@@ -15,7 +15,6 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -140,23 +139,32 @@ class _End:
 
 async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[bool, None]:
     """Yield True when something happened in one of the directories, False after each `poll`."""
-    # imported here: only a running instance watches. awatch does the same with anyio, whose
-    # import takes 15 ms.
-    from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError  # noqa: PLC0415
+    # imported here: only a running instance watches
+    from watchfiles import awatch  # noqa: PLC0415
+    from watchfiles._rust_notify import WatchfilesRustInternalError  # noqa: PLC0415
 
     try:
-        notify = RustNotify(list(paths), False, False, 0, True, False)
+        events = awatch(
+            *paths,
+            watch_filter=None,
+            debounce=PATIENCE,
+            step=QUIET,
+            stop_event=end,
+            rust_timeout=poll,
+            yield_on_timeout=True,
+        )
+        async for files in events:
+            yield bool(files)
     except FileNotFoundError:
         return  # a directory went between two looks; the next look finds where to watch
-    wait = partial(notify.watch, PATIENCE, QUIET, poll, end)
-    with notify:
-        try:
-            while (files := await asyncio.to_thread(wait)) != "stop":
-                yield files != "timeout"
-        except WatchfilesRustInternalError:  # an event about a name that is no text: polls see it
-            for _ in range(1 + poll // QUIET):
-                if not end.is_set():
-                    await asyncio.sleep(QUIET / 1000)
+    except ExceptionGroup as group:
+        if group.split(WatchfilesRustInternalError)[1] is not None:
+            raise
+        for _ in range(
+            1 + poll // QUIET
+        ):  # an event about a name that is no text: the poll finds it
+            if not end.is_set():
+                await asyncio.sleep(QUIET / 1000)
 
 
 def _identities(watched: Iterable[Watched]) -> list[tuple[str, tuple[int, int]]]:
