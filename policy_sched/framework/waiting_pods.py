@@ -241,7 +241,7 @@ class WaitingPods:
     """All waiting pods by UID, in the order in which they began to wait.
 
     ``pre_binding``: by UID the work of PreBind plugins that can still be called off. ``watched``:
-    the groups of waiting pods, which whoever changes something about a group tells of it.
+    the groups of waiting pods; it is told of each change of a group.
     """
 
     def __init__(self) -> None:
